@@ -1,0 +1,132 @@
+package process
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// forking is held around each fork of this operating system process: while the limit is set to a tree's number every
+// child inherits it, whoever forks. More than one Spawner in a process is a matter of tests.
+var forking sync.Mutex
+
+// maxSlots bounds how many managers of one name and scope live on a host at once.
+const maxSlots = 8
+
+// BootID names this boot of the machine; pids mean nothing beyond it.
+func BootID() string {
+	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
+}
+
+// fingerprint gives each tree a number: 31 bits of who started it, 32 bits of a counter.
+type fingerprint struct {
+	name, scope string
+	slot        int
+	prefix      uint32
+	counter     atomic.Uint32
+	lock        *os.File // held as long as we live: another manager of this name gets another prefix
+	works       bool     // the limit can be set here
+}
+
+// newFingerprint takes the first free slot of this name and scope. The lock file says which slots living managers
+// hold; the kernel lets go of it however we end.
+func newFingerprint(name, scope string) (*fingerprint, error) {
+	for slot := range maxSlots {
+		file, err := lockSlot(name, scope, slot)
+		if err != nil {
+			return nil, err
+		}
+		if file == nil {
+			continue
+		}
+		f := &fingerprint{name: name, scope: scope, slot: slot, prefix: prefix(name, scope, slot), lock: file}
+		f.counter.Store(rand.Uint32()) // what an earlier manager left must not bear the number of a tree of ours
+		return f, nil
+	}
+	return nil, fmt.Errorf("take a lock file: %d managers named %q live on this host already", maxSlots, name)
+}
+
+// lost calls sweep with the prefixes of this name and scope that no living manager holds, our own first, and keeps
+// others from taking them meanwhile.
+func (f *fingerprint) lost(sweep func(prefixes []uint32)) {
+	prefixes := []uint32{f.prefix}
+	for slot := range maxSlots {
+		if slot == f.slot {
+			continue
+		}
+		if file, err := lockSlot(f.name, f.scope, slot); err == nil && file != nil {
+			defer file.Close()
+			prefixes = append(prefixes, prefix(f.name, f.scope, slot))
+		}
+	}
+	sweep(prefixes)
+}
+
+func lockSlot(name, scope string, slot int) (*os.File, error) {
+	sum := sha256.Sum256([]byte(name + "\x00" + scope))
+	path := filepath.Join(os.TempDir(), fmt.Sprintf("crawlkeeper-%x-%d-%d.lock", sum[:6], os.Getuid(), slot))
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the lock file: %w", err)
+	}
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == syscall.EWOULDBLOCK {
+		file.Close()
+		return nil, nil
+	}
+	if err != nil {
+		file.Close()
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return file, nil
+}
+
+// prefix is the same for a manager that comes back, and another one for another boot, pid namespace, user or slot: a
+// container that came back with the same pids is no match.
+func prefix(name, scope string, slot int) uint32 {
+	ns, _ := os.Readlink("/proc/self/ns/pid")
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%s\x00%d\x00%d", name, scope, BootID(), ns, os.Getuid(), slot))
+	return max(1, binary.BigEndian.Uint32(sum[:])&0x7fffffff) // 63 bits in all: no reader takes a number for negative
+}
+
+func (f *fingerprint) next() uint64 { return uint64(f.prefix)<<32 | uint64(f.counter.Add(1)) }
+
+// test sets and resets the limit once.
+func (f *fingerprint) test() {
+	forking.Lock()
+	defer forking.Unlock()
+	number := f.next()
+	f.works = stamped(number, func() {
+		if got, ok := numberOf(os.Getpid()); !ok || got != number {
+			number = 0
+		}
+	}) && number != 0
+}
+
+// stamped calls fork while this process bears the number. The caller holds forking.
+func stamped(number uint64, fork func()) bool {
+	var old unix.Rlimit
+	if unix.Prlimit(0, unix.RLIMIT_LOCKS, nil, &old) != nil || old.Max != unix.RLIM_INFINITY {
+		fork()
+		return false
+	}
+	set := unix.Prlimit(0, unix.RLIMIT_LOCKS, &unix.Rlimit{Cur: number, Max: old.Max}, nil) == nil
+	fork()
+	if set {
+		_ = unix.Prlimit(0, unix.RLIMIT_LOCKS, &old, nil) // what could be lowered can be raised to the hard limit again
+	}
+	return set
+}

@@ -1,0 +1,187 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Process is one incarnation of a program with all that it starts. Its methods may be called from any goroutine.
+type Process struct {
+	spawner   *Spawner
+	id        string
+	path      string
+	pid       int
+	number    uint64
+	startTime uint64
+	started   time.Time
+	temp      string
+
+	pidfd  *os.File
+	conn   syscall.RawConn
+	exited chan struct{}
+	exit   Exit // written by wait before it closes exited
+
+	sweep  sync.Once
+	tree   *tree
+	reaped chan struct{}
+}
+
+// Pid of the leader; not used again before Sweep has ended.
+func (p *Process) Pid() int { return p.pid }
+
+// Binary is the file that was found for the program's name.
+func (p *Process) Binary() string { return p.path }
+
+// Fingerprint is the number that the tree bears.
+func (p *Process) Fingerprint() uint64 { return p.number }
+
+// StartTime in clock ticks since boot, from /proc; 0 where the program ended before it was read.
+func (p *Process) StartTime() uint64 { return p.startTime }
+
+// Started is when the fork returned.
+func (p *Process) Started() time.Time { return p.started }
+
+// Exited is closed when the leader has ended. What it started may still live: see Sweep.
+func (p *Process) Exited() <-chan struct{} { return p.exited }
+
+// Exit tells how the leader ended. To be called after Exited is closed.
+func (p *Process) Exit() Exit {
+	<-p.exited
+	return p.exit
+}
+
+// open puts the pidfd into the runtime's poller. A descriptor that blocks would silently not be registered, hence the
+// deadline as a test.
+func (p *Process) open(fd int) error {
+	if fd < 0 {
+		return errors.New("the kernel gave no pidfd")
+	}
+	if err := unix.SetNonblock(fd, true); err != nil {
+		unix.Close(fd)
+		return fmt.Errorf("set the pidfd non-blocking: %w", err)
+	}
+	p.pidfd = os.NewFile(uintptr(fd), "pidfd")
+	p.reaped = make(chan struct{})
+	if err := p.pidfd.SetDeadline(time.Time{}); err != nil {
+		p.pidfd.Close()
+		return fmt.Errorf("register the pidfd with the poller: %w", err)
+	}
+	conn, err := p.pidfd.SyscallConn()
+	if err != nil {
+		p.pidfd.Close()
+		return fmt.Errorf("use the pidfd: %w", err)
+	}
+	p.conn = conn
+	return nil
+}
+
+// siginfo is siginfo_t of waitid(2) as far as it is filled for SIGCHLD, on 64-bit machines.
+type siginfo struct {
+	signo, errno, code, _ int32
+	pid                   int32
+	uid                   uint32
+	status                int32
+	_                     [100]byte
+}
+
+// wait ends when the leader has. The leader stays a zombie, so that its pid is not used again, until it was swept.
+func (p *Process) wait() {
+	var info siginfo
+	var usage unix.Rusage
+	err := p.conn.Read(func(fd uintptr) bool {
+		for {
+			err := unix.Waitid(unix.P_PIDFD, int(fd), (*unix.Siginfo)(unsafe.Pointer(&info)), unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, &usage)
+			if err != unix.EINTR {
+				return err != nil || info.pid != 0
+			}
+		}
+	})
+	p.exit = Exit{Code: -1, At: time.Now()}
+	p.exit.Ran = p.exit.At.Sub(p.started)
+	switch {
+	case err != nil || info.pid == 0:
+		p.spawner.logger.Error("a process could not be waited for", "pid", p.pid, "error", err)
+	case info.code == 1: // CLD_EXITED
+		p.exit.Code = int(info.status)
+	default: // CLD_KILLED, CLD_DUMPED
+		p.exit.Signal = syscall.Signal(info.status)
+	}
+	p.exit.CPUTime = time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+	close(p.exited)
+}
+
+// Signal sends a signal to the leader alone. A leader that has ended is no error.
+func (p *Process) Signal(sig syscall.Signal) error {
+	var sent error
+	err := p.conn.Control(func(fd uintptr) { sent = unix.PidfdSendSignal(int(fd), unix.Signal(sig), nil, 0) })
+	if err != nil || errors.Is(sent, unix.ESRCH) { // closed after the sweep, or ended
+		return nil
+	}
+	if sent != nil {
+		return fmt.Errorf("send %s to pid %d: %w", unix.SignalName(sig), p.pid, sent)
+	}
+	return nil
+}
+
+// Terminate asks the leader to end: SIGTERM, and SIGCONT in case that it is stopped.
+func (p *Process) Terminate() error {
+	return errors.Join(p.Signal(syscall.SIGTERM), p.Signal(syscall.SIGCONT))
+}
+
+// Kill sends SIGKILL to the leader alone.
+func (p *Process) Kill() error { return p.Signal(syscall.SIGKILL) }
+
+// Sweep ends the leader with SIGKILL if it still lives, then everything that it started, and waits until nothing is
+// left. It tries on until the context ends, whose error it then returns together with what is left; it may be called
+// again then. Once it has succeeded, the leader is reaped and its temporary directory removed.
+func (p *Process) Sweep(ctx context.Context) (Report, error) {
+	if err := p.Kill(); err != nil {
+		return Report{Left: []Survivor{{p.pid, p.path}}}, err
+	}
+	select {
+	case <-p.exited:
+	case <-ctx.Done():
+		return Report{Left: []Survivor{{p.pid, p.path}}}, ctx.Err()
+	}
+	p.sweep.Do(func() {
+		select {
+		case p.spawner.sweeps <- p.tree:
+			go p.release()
+		case <-p.spawner.ended:
+			close(p.tree.done)
+			go p.release()
+		}
+	})
+	select {
+	case <-p.reaped:
+		return p.tree.report(), nil
+	case <-ctx.Done():
+		return p.tree.report(), ctx.Err()
+	}
+}
+
+// release gives back what the process held, once nothing of its tree is left.
+func (p *Process) release() {
+	<-p.tree.done
+	var status syscall.WaitStatus
+	for {
+		if _, err := syscall.Wait4(p.pid, &status, 0, nil); err != syscall.EINTR {
+			break
+		}
+	}
+	p.pidfd.Close()
+	if p.temp != "" {
+		if err := os.RemoveAll(p.temp); err != nil {
+			p.spawner.logger.Warn("a temporary directory could not be removed", "dir", p.temp, "error", err)
+		}
+	}
+	close(p.reaped)
+}

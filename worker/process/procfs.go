@@ -1,0 +1,150 @@
+package process
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// stat is what /proc/PID/stat tells, as far as it is needed here.
+type stat struct {
+	name  string
+	state byte
+	ppid  int
+	group int
+	sess  int
+	start uint64 // clock ticks since boot
+}
+
+// dead tells that nothing of the process runs any more. A leader of threads can be Z while a thread lives.
+func (s stat) dead() bool { return s.state == 'Z' || s.state == 'X' }
+
+func readStat(pid int) (stat, bool) {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return stat{}, false
+	}
+	return parseStat(data)
+}
+
+// parseStat reads a line of /proc/PID/stat (proc(5)). The name may hold spaces, parentheses and line ends.
+func parseStat(data []byte) (stat, bool) {
+	open, end := bytes.IndexByte(data, '('), bytes.LastIndexByte(data, ')')
+	if open < 0 || end < open {
+		return stat{}, false
+	}
+	f := strings.Fields(string(data[end+1:]))
+	if len(f) < 20 || len(f[0]) != 1 {
+		return stat{}, false
+	}
+	number := func(i int) int { n, _ := strconv.Atoi(f[i]); return n }
+	start, err := strconv.ParseUint(f[19], 10, 64)
+	if err != nil {
+		return stat{}, false
+	}
+	return stat{name: string(data[open+1 : end]), state: f[0][0], ppid: number(1), group: number(2), sess: number(3), start: start}, true
+}
+
+// StartTime is when a process started, in clock ticks since boot; with its pid and the boot it names a process for
+// good. False where there is no such process, or only what is left of it (a zombie).
+func StartTime(pid int) (uint64, bool) {
+	s, ok := readStat(pid)
+	return s.start, ok && !s.dead()
+}
+
+// children appends the children of one thread.
+func children(into []int, pid, tid int) []int {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/task/" + strconv.Itoa(tid) + "/children")
+	if err != nil {
+		return into
+	}
+	for f := range bytes.FieldsSeq(data) {
+		if n, err := strconv.Atoi(string(f)); err == nil {
+			into = append(into, n)
+		}
+	}
+	return into
+}
+
+// offspring appends the children of all threads of a process.
+func offspring(into []int, pid int) []int {
+	tasks, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
+	if err != nil {
+		return into
+	}
+	for _, t := range tasks {
+		if tid, err := strconv.Atoi(t.Name()); err == nil {
+			into = children(into, pid, tid)
+		}
+	}
+	return into
+}
+
+// allPids lists every process that /proc shows.
+func allPids() ([]int, error) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	pids := make([]int, 0, len(names))
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
+}
+
+// markerOf reads the process id in the environment that a process was started with; "" where it may not be read.
+func markerOf(pid int) string {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
+		return ""
+	}
+	for entry := range bytes.SplitSeq(data, []byte{0}) {
+		if value, ok := bytes.CutPrefix(entry, []byte(Marker+"=")); ok {
+			return string(value)
+		}
+	}
+	return ""
+}
+
+// numberOf reads the fingerprint that a process bears.
+func numberOf(pid int) (uint64, bool) {
+	var limit unix.Rlimit
+	if unix.Prlimit(pid, unix.RLIMIT_LOCKS, nil, &limit) == nil {
+		return limit.Cur, true
+	}
+	return numberFromLimits(pid) // another user's: prlimit(2) refuses, the file does not
+}
+
+func numberFromLimits(pid int) (uint64, bool) {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/limits")
+	if err != nil {
+		return 0, false
+	}
+	for line := range bytes.Lines(data) {
+		rest, ok := bytes.CutPrefix(line, []byte("Max file locks"))
+		if !ok {
+			continue
+		}
+		f := bytes.Fields(rest)
+		if len(f) == 0 {
+			return 0, false
+		}
+		if string(f[0]) == "unlimited" {
+			return unix.RLIM_INFINITY, true
+		}
+		n, err := strconv.ParseUint(string(f[0]), 10, 64)
+		return n, err == nil
+	}
+	return 0, false
+}
