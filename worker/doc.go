@@ -1,0 +1,31 @@
+// Package worker keeps one crawler process of one source alive.
+//
+// A worker is one goroutine, [Worker.Run]. It alone writes its state; others send to its mailbox (one slot, in which
+// what waits is merged) and read its [Snapshot]. It knows how a crawler is started, stopped and restarted, and nothing
+// of Redis, Postgres or schedules: what it needs of others is handed to it as [Needs].
+//
+// # Phases
+//
+//	phase     means                                                      goes to
+//	stopped   no crawler is wanted                                       pending
+//	pending   wanted, not started yet                                    starting, stopped
+//	starting  from before the fork until it succeeded                    running, stopping, backoff, cooling
+//	running   the process is up                                          unhealthy, stalled, stopping
+//	unhealthy a check failed                                             running, stopping
+//	stalled   up, but it does not take its ticks or does not move        running, stopping
+//	stopping  from the signal, or from an end that came by itself,       starting, backoff, cooling, stopped
+//	          until nothing of the tree is left
+//	backoff   waiting for the next start                                 starting, stopped
+//	cooling   the same, at the longest delay                             starting, stopped
+//
+// What causes a move: a wish (restart, start, stop), a change of what is wanted (the source, its adapter), an end that
+// nobody asked for, a start that failed, the end of a delay, and the shutdown. The same table stands as code in phase.go,
+// and [Worker] refuses every move that is not in it.
+//
+// # Invariants
+//
+//   - The next start waits until a sweep found the tree of the last process empty.
+//   - The cause of an end that somebody asked for is fixed before the signal is sent, and stays however the process dies.
+//   - An end that somebody asked for is never a failure: it neither waits for the backoff nor lengthens it.
+//   - Of two different wishes the later wins; each is answered exactly once.
+package worker

@@ -1,0 +1,173 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"crawlkeeper/worker/process"
+)
+
+// How long a drain may take after an exit, and how often what cannot be ended is tried and named again.
+const (
+	drainLimit = time.Second
+	sweepRound = 10 * time.Second
+	lastSweep  = time.Second // at a shutdown, after the stop timeout
+)
+
+// end takes a process from its end, or the wish for it, to the rest after it. An empty cause is an end that came by itself.
+func (w *Worker) end(ctx context.Context, p Process, inc *Incarnation, cause Cause, by string) {
+	w.move(Stopping, cause)
+	if cause != "" {
+		inc.By = by
+		w.stop(ctx, p)
+	}
+	if !w.sweepLeader(ctx, p) {
+		return // a shutdown, and it cannot be ended
+	}
+	exit := p.Exit()
+	if cause == "" {
+		cause = causeOf(exit)
+	}
+	w.now.Pid, w.now.LastExit = 0, &Exit{Exit: exit, Cause: cause}
+	w.publish()
+	inc.Status, inc.Cause, inc.Exit, inc.EndedAt = StatusEnded, cause, exit, exit.At
+	w.n.Observer.Process(*inc)
+	w.sweep(ctx, p, inc)
+	w.drain(ctx, p) // nothing of the tree holds the pipes any more
+	if cause.Unwanted() && w.n.Lines != nil {
+		inc.LastLines = w.n.Lines()
+	}
+	inc.Status = StatusExited
+	inc.Delay = w.settle(ctx, cause, exit.Ran)
+	w.n.Observer.Process(*inc)
+}
+
+func causeOf(e process.Exit) Cause {
+	switch {
+	case e.Signal != 0:
+		return Signalled
+	case e.Code != 0:
+		return Crashed
+	}
+	return Exited
+}
+
+// stop asks the leader to end and gives it its time.
+func (w *Worker) stop(ctx context.Context, p Process) {
+	if err := p.Terminate(); err != nil {
+		w.n.Logger.Warn("a crawler could not be asked to end", "pid", p.Pid(), "error", err)
+	}
+	timer := time.NewTimer(w.want.stopTimeout())
+	defer timer.Stop()
+	for {
+		select {
+		case <-p.Exited():
+			return
+		case <-timer.C:
+			w.n.Logger.Warn("a crawler did not end in time and is killed", "pid", p.Pid(), "timeout", w.want.stopTimeout())
+			return
+		case <-w.n.Kill:
+			return
+		case <-w.mail:
+			w.read()
+		}
+	}
+}
+
+func (d Desire) stopTimeout() time.Duration {
+	if d.Spec == nil {
+		return 15 * time.Second
+	}
+	return d.Spec.StopTimeout
+}
+
+// sweepLeader kills a leader that still lives and waits for its end. False where a shutdown cannot wait any longer.
+func (w *Worker) sweepLeader(ctx context.Context, p Process) bool {
+	select {
+	case <-p.Exited():
+		return true
+	default:
+	}
+	for {
+		if err := p.Kill(); err != nil {
+			w.n.Logger.Error("a crawler cannot be killed", "pid", p.Pid(), "error", err)
+		}
+		timer := time.NewTimer(lastSweep)
+		select {
+		case <-p.Exited():
+			timer.Stop()
+			return true
+		case <-timer.C:
+			w.n.Logger.Error("a crawler does not end although it was killed; it holds up its source and is tried again", "pid", p.Pid())
+			if ctx.Err() != nil {
+				return false
+			}
+		}
+		w.peek()
+	}
+}
+
+// peek reads the mailbox without waiting.
+func (w *Worker) peek() {
+	select {
+	case <-w.mail:
+		w.read()
+	default:
+	}
+}
+
+func (w *Worker) drain(ctx context.Context, p Process) {
+	if d, ok := p.(drained); ok {
+		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainLimit)
+		defer cancel()
+		d.stream.Drain(limit)
+	}
+}
+
+// sweep ends what the crawler started. What cannot be ended keeps the source stopping; at a shutdown it gets a second.
+func (w *Worker) sweep(ctx context.Context, p Process, inc *Incarnation) {
+	for {
+		limit := sweepRound
+		if ctx.Err() != nil {
+			limit = lastSweep
+		}
+		report, err := w.sweepOnce(ctx, p, limit)
+		inc.Swept, inc.Left = report.Swept, report.Left
+		if err == nil {
+			return
+		}
+		w.n.Logger.Error("something that a crawler started cannot be ended; it holds up its source and is tried again", "left", report.Left, "error", err)
+		if ctx.Err() != nil {
+			return
+		}
+		w.peek()
+	}
+}
+
+func (w *Worker) sweepOnce(ctx context.Context, p Process, limit time.Duration) (process.Report, error) {
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
+	if limit > lastSweep { // a shutdown that comes meanwhile shortens it
+		stop := context.AfterFunc(ctx, func() { time.AfterFunc(lastSweep, cancel) })
+		defer stop()
+	}
+	return p.Sweep(bounded)
+}
+
+// settle goes to the next phase once nothing is left, and returns the delay where one is to be waited for.
+func (w *Worker) settle(ctx context.Context, cause Cause, ran time.Duration) time.Duration {
+	w.peek()
+	switch {
+	case ctx.Err() != nil || !w.want.Up:
+		w.move(Stopped, cause)
+		w.answerAtRest()
+	case cause.Unwanted() && w.wish == nil:
+		return w.retreat(cause, ran)
+	default:
+		if !cause.Unwanted() {
+			w.pause = 0
+		}
+		w.move(Starting, cause)
+	}
+	return 0
+}

@@ -1,0 +1,179 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"crawlkeeper/worker/process"
+)
+
+// launch brings the worker to running, and returns nil where it came to rest instead: the start failed, or is not
+// wanted any more.
+func (w *Worker) launch(ctx context.Context) (Process, *Incarnation) {
+	if w.now.Phase != Pending {
+		w.move(Starting, "")
+	}
+	if !w.during(ctx, w.gate) {
+		w.abandon()
+		return nil, nil
+	}
+	w.move(Starting, "")
+	// What was wished until now is fulfilled by this start; what comes from now on needs another.
+	spec, asked := w.want.Spec, w.wish
+	w.wish, w.spec = nil, spec
+	inc := w.queue(spec)
+	var p Process
+	var err error
+	wanted := w.during(ctx, func(ctx context.Context) error {
+		p, err = w.start(ctx, spec, inc)
+		return err
+	})
+	later := w.wish
+	w.wish = asked
+	if p == nil {
+		w.failed(ctx, inc, err)
+		w.wish = merge(w.wish, later)
+		return nil, nil
+	}
+	w.started(p, inc)
+	if wanted {
+		w.answer(nil)
+	}
+	w.wish = merge(w.wish, later)
+	return p, inc
+}
+
+// during calls f in a goroutine of its own, so that the mailbox is read meanwhile. Once no crawler is wanted any more
+// f's context ends. It returns, after f did, whether f succeeded and a crawler is still wanted.
+func (w *Worker) during(ctx context.Context, f func(context.Context) error) bool {
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- f(inner) }()
+	for {
+		select {
+		case err := <-done:
+			return err == nil && w.want.Up && ctx.Err() == nil
+		case <-w.mail:
+			w.read()
+			if !w.want.Up {
+				cancel()
+			}
+		}
+	}
+}
+
+func (w *Worker) gate(ctx context.Context) error {
+	if w.n.Gate == nil {
+		return nil
+	}
+	return w.n.Gate(ctx)
+}
+
+// abandon goes to stopped without a process.
+func (w *Worker) abandon() {
+	if w.now.Phase == Starting {
+		w.move(Stopping, "")
+	}
+	w.move(Stopped, "")
+}
+
+func (w *Worker) queue(spec *Spec) *Incarnation {
+	id, err := uuid.NewV7()
+	if err != nil { // the system's random source is broken
+		id = uuid.New()
+	}
+	inc := &Incarnation{
+		ID: id.String(), Source: w.code, Status: StatusQueued, Argv: spec.Process.Argv, Dir: spec.Process.Dir,
+		QueuedAt: time.Now(), By: w.want.By,
+	}
+	w.n.Observer.Process(*inc)
+	return inc
+}
+
+func (w *Worker) start(ctx context.Context, spec *Spec, inc *Incarnation) (Process, error) {
+	if w.n.Clean != nil {
+		w.n.Clean(ctx)
+	}
+	ps := spec.Process
+	ps.ID = inc.ID
+	var stream Stream
+	if w.n.Open != nil {
+		var err error
+		if stream, err = w.n.Open(); err != nil {
+			return nil, &process.StartError{Program: ps.Argv[0], Reason: "its output: " + err.Error(), Err: err}
+		}
+		ps.Stdout, ps.Stderr = stream.Files()
+	}
+	p, err := w.n.Start(ctx, ps)
+	if err != nil {
+		if stream != nil {
+			stream.Drain(ctx)
+		}
+		return nil, err
+	}
+	if stream == nil {
+		return p, nil
+	}
+	stream.Started()
+	return drained{p, stream}, nil
+}
+
+// drained is a process whose output is taken to its end.
+type drained struct {
+	Process
+	stream Stream
+}
+
+func (w *Worker) started(p Process, inc *Incarnation) {
+	w.now.Pid, w.now.ProcessID, w.now.StartedAt = p.Pid(), inc.ID, time.Now()
+	w.now.Restarts = w.starts
+	w.starts++
+	w.move(Running, "")
+	inc.Status, inc.Pid, inc.StartTime, inc.Fingerprint = StatusRunning, p.Pid(), p.StartTime(), p.Fingerprint()
+	inc.Binary, inc.StartedAt = p.Binary(), w.now.StartedAt
+	w.n.Observer.Process(*inc)
+}
+
+// failed goes to the backoff after a start that failed, or to rest where no crawler is wanted any more.
+func (w *Worker) failed(ctx context.Context, inc *Incarnation, err error) {
+	inc.Status, inc.EndedAt, inc.Exit.Code = StatusExited, time.Now(), -1
+	inc.Cause, inc.Error = StartFailed, err.Error()
+	switch {
+	case !isCancelled(err):
+		w.now.LastExit = &Exit{Exit: process.Exit{Code: -1, At: inc.EndedAt}, Cause: StartFailed, Error: inc.Error}
+	case ctx.Err() != nil:
+		inc.Cause, inc.Error = Shutdown, ""
+	default:
+		inc.Cause, inc.Error = w.because(StoppedBy), ""
+	}
+	if ctx.Err() != nil || !w.want.Up {
+		w.n.Observer.Process(*inc)
+		w.abandon()
+		return
+	}
+	inc.Delay = w.retreat(StartFailed, 0)
+	w.n.Observer.Process(*inc)
+	w.answer(err)
+}
+
+func isCancelled(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, process.ErrStopped)
+}
+
+// retreat goes to backoff or cooling and returns the delay.
+func (w *Worker) retreat(cause Cause, ran time.Duration) time.Duration {
+	d := w.want.Spec.Delay
+	w.pause = d.After(w.pause, ran)
+	delay := w.jitter(d, w.pause)
+	w.now.BackoffUntil = time.Now().Add(delay)
+	if w.pause >= d.Max {
+		w.move(Cooling, cause)
+	} else {
+		w.move(Backoff, cause)
+	}
+	return delay
+}

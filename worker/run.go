@@ -1,0 +1,123 @@
+package worker
+
+import (
+	"context"
+	"time"
+)
+
+// Run is the life of the worker. When the context ends it stops its crawler and returns once nothing of it is left, or
+// the stop timeout and a second have passed.
+func (w *Worker) Run(ctx context.Context) error {
+	defer w.close()
+	for ctx.Err() == nil {
+		w.runOnce(ctx)
+	}
+	return nil
+}
+
+// runOnce goes from rest (stopped, backoff) through one process to the next rest.
+func (w *Worker) runOnce(ctx context.Context) {
+	switch w.now.Phase {
+	case Stopped:
+		w.rest(ctx)
+	case Backoff, Cooling:
+		w.backOff(ctx)
+	default: // pending, starting, or stopping with nothing left
+		w.live(ctx)
+	}
+}
+
+// rest waits until a crawler is wanted.
+func (w *Worker) rest(ctx context.Context) {
+	for !w.want.Up && ctx.Err() == nil {
+		w.answerAtRest()
+		select {
+		case <-w.mail:
+			w.read()
+		case <-ctx.Done():
+		}
+	}
+	if ctx.Err() == nil {
+		w.move(Pending, "")
+	}
+}
+
+// backOff waits until the delay is over, or something is wished or changed.
+func (w *Worker) backOff(ctx context.Context) {
+	timer := time.NewTimer(time.Until(w.now.BackoffUntil))
+	defer timer.Stop()
+	spec := w.want.Spec
+	next := Starting
+wait:
+	for {
+		select {
+		case <-timer.C:
+			break wait
+		case <-ctx.Done():
+			next = Stopped
+			break wait
+		case <-w.mail:
+			w.read()
+			if !w.want.Up {
+				next = Stopped
+				break wait
+			}
+			if w.wish != nil || w.want.Spec != spec { // what was changed may be what was broken
+				break wait
+			}
+		}
+	}
+	w.now.BackoffUntil = time.Time{}
+	w.move(next, "")
+}
+
+// live starts a process, waits for its end and sees to it that nothing is left.
+func (w *Worker) live(ctx context.Context) {
+	p, inc := w.launch(ctx)
+	if p == nil {
+		return
+	}
+	cause, by := w.watch(ctx, p)
+	w.end(ctx, p, inc, cause, by)
+}
+
+// watch waits until the process ends by itself, or has to. An empty cause is an end that nobody asked for.
+func (w *Worker) watch(ctx context.Context, p Process) (Cause, string) {
+	for {
+		switch {
+		case !w.want.Up:
+			return w.because(StoppedBy), w.want.By
+		case w.restartWished(), w.want.Spec != w.spec:
+			return w.because(Restarted), w.want.By
+		case w.wish != nil: // start: it runs already
+			w.answer(nil)
+		}
+		select {
+		case <-p.Exited():
+			return "", ""
+		case <-ctx.Done():
+			return Shutdown, "manager"
+		case <-w.mail:
+			w.read()
+		}
+	}
+}
+
+func (w *Worker) because(otherwise Cause) Cause {
+	if w.want.Cause != "" {
+		return w.want.Cause
+	}
+	return otherwise
+}
+
+// answerAtRest answers what was wished, where no crawler is wanted and none is there.
+func (w *Worker) answerAtRest() {
+	if w.wish == nil {
+		return
+	}
+	if w.wish.kind == Stop {
+		w.answer(nil)
+		return
+	}
+	w.answer(ErrUnwanted)
+}

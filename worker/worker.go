@@ -1,0 +1,235 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"crawlkeeper/worker/process"
+)
+
+// Process is one incarnation of a crawler. *process.Process is one.
+type Process interface {
+	Pid() int
+	Binary() string
+	StartTime() uint64
+	Fingerprint() uint64
+	Exited() <-chan struct{}
+	Exit() process.Exit
+	Terminate() error
+	Kill() error
+	Sweep(ctx context.Context) (process.Report, error)
+}
+
+// Stream takes what one process writes. Drain is called once its leader has ended, Started or Drain always.
+type Stream interface {
+	Files() (stdout, stderr *os.File)
+	Started()
+	Drain(ctx context.Context)
+}
+
+// Observer is told what happens, by the worker's goroutine. Its methods must not block.
+type Observer interface {
+	Moved(m Move)
+	Process(i Incarnation)
+}
+
+// Needs is what a worker needs of the world.
+type Needs struct {
+	Start    func(context.Context, process.Spec) (Process, error)
+	Open     func() (Stream, error)          // output of the next process; nil is none
+	Lines    func() []string                 // the last lines of output, as evidence; nil is none
+	Gate     func(ctx context.Context) error // waits until a start is allowed; nil is always
+	Clean    func(ctx context.Context)       // what must be gone before a start; nil is nothing
+	Observer Observer
+	Kill     <-chan struct{} // closed: whoever is asked to end gets no more time
+	Logger   *slog.Logger
+}
+
+// Spec is how the crawler of this source is run. It is replaced, never changed.
+type Spec struct {
+	Process     process.Spec // its ID is set at each start
+	StopTimeout time.Duration
+	Delay       Delay
+}
+
+// Desire is what the fleet wants of a worker.
+type Desire struct {
+	Up    bool
+	Spec  *Spec // needed where Up; another pointer than before means that the crawler has to be started anew
+	By    string
+	Cause Cause // of the end, where this desire ends a process; default Stopped or Restarted
+}
+
+// ErrSuperseded answers a wish that a later one replaced.
+var ErrSuperseded = errors.New("superseded")
+
+// ErrUnwanted answers a wish for a crawler where, by then, none is wanted.
+var ErrUnwanted = errors.New("no crawler is wanted for this source any more")
+
+// ErrShutdown answers a wish that the end of the manager cut off.
+var ErrShutdown = errors.New("the manager is shutting down")
+
+// Kind of a wish.
+type Kind string
+
+// The kinds.
+const (
+	Restart Kind = "restart"
+	Start   Kind = "start"
+	Stop    Kind = "stop"
+)
+
+// wish is something that was asked for, and who waits for it.
+type wish struct {
+	kind    Kind
+	waiters []func(error)
+}
+
+func (w *wish) answer(err error) {
+	for _, f := range w.waiters {
+		f(err)
+	}
+}
+
+// merge returns what is left to do of two wishes, the second of which came later: the same kind is one, of different
+// ones the later wins.
+func merge(a, b *wish) *wish {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	case a.kind == b.kind:
+		a.waiters = append(a.waiters, b.waiters...)
+		return a
+	}
+	a.answer(ErrSuperseded)
+	return b
+}
+
+// Worker keeps the crawler of one source alive.
+type Worker struct {
+	code string
+	n    Needs
+	snap atomic.Pointer[Snapshot]
+
+	// The mailbox: one slot, merged by whoever sends, emptied by Run.
+	mu     sync.Mutex
+	desire *Desire
+	wished *wish
+	closed bool
+	mail   chan struct{} // capacity 1: something is in the slot
+
+	// Everything below belongs to the goroutine of Run.
+	now    Snapshot
+	want   Desire
+	wish   *wish // being fulfilled
+	spec   *Spec // the process that runs was started by
+	pause  time.Duration
+	starts int
+}
+
+// New makes a worker that wants nothing yet.
+func New(code string, n Needs) *Worker {
+	w := &Worker{code: code, n: n, mail: make(chan struct{}, 1)}
+	w.now = Snapshot{Phase: Stopped, Since: time.Now()}
+	w.publish()
+	return w
+}
+
+// Snapshot of now. Any goroutine.
+func (w *Worker) Snapshot() *Snapshot { return w.snap.Load() }
+
+// Want says what is wanted from now on. Any goroutine; does not wait.
+func (w *Worker) Want(d Desire) { w.send(&d, nil) }
+
+// Wish asks for something once, and says what is wanted from now on. done is called exactly once: with nil when it has
+// taken effect (restart and start: a new process runs; stop: nothing of it is left), else with the reason. It is called
+// by the worker's goroutine, or at once by the caller's, and must not block.
+func (w *Worker) Wish(kind Kind, d Desire, done func(error)) {
+	w.send(&d, &wish{kind: kind, waiters: []func(error){done}})
+}
+
+func (w *Worker) send(d *Desire, asked *wish) {
+	w.mu.Lock()
+	if w.closed {
+		w.mu.Unlock()
+		if asked != nil {
+			asked.answer(ErrShutdown)
+		}
+		return
+	}
+	w.desire = d
+	w.wished = merge(w.wished, asked)
+	w.mu.Unlock()
+	select {
+	case w.mail <- struct{}{}:
+	default:
+	}
+}
+
+// read empties the slot.
+func (w *Worker) read() {
+	w.mu.Lock()
+	d, asked := w.desire, w.wished
+	w.desire, w.wished = nil, nil
+	w.mu.Unlock()
+	if d != nil {
+		w.want = *d
+	}
+	w.wish = merge(w.wish, asked)
+	if asked != nil && asked.kind == Restart {
+		w.pause = 0
+	}
+}
+
+// answer ends the wish that is being fulfilled.
+func (w *Worker) answer(err error) {
+	if w.wish != nil {
+		w.wish.answer(err)
+		w.wish = nil
+	}
+}
+
+func (w *Worker) restartWished() bool { return w.wish != nil && w.wish.kind == Restart }
+
+// close answers what waits and refuses what comes.
+func (w *Worker) close() {
+	w.mu.Lock()
+	w.closed = true
+	asked := w.wished
+	w.wished = nil
+	w.mu.Unlock()
+	w.answer(ErrShutdown)
+	if asked != nil {
+		asked.answer(ErrShutdown)
+	}
+}
+
+func (w *Worker) move(to Phase, cause Cause) {
+	from := w.now.Phase
+	if from == to {
+		return
+	}
+	if !CanMove(from, to) {
+		w.n.Logger.Error("a move that the table of phases does not have", "from", from, "to", to)
+	}
+	w.now.Phase, w.now.Since = to, time.Now()
+	w.publish()
+	w.n.Observer.Moved(Move{Source: w.code, From: from, To: to, Cause: cause, At: w.now.Since})
+}
+
+func (w *Worker) publish() {
+	s := w.now
+	w.snap.Store(&s)
+}
+
+func (w *Worker) jitter(d Delay, pause time.Duration) time.Duration {
+	return d.WithJitter(pause, rand.Float64())
+}
