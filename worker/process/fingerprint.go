@@ -68,7 +68,7 @@ func (f *fingerprint) lost(sweep func(prefixes []uint32)) {
 			continue
 		}
 		if file, err := lockSlot(f.name, f.scope, slot); err == nil && file != nil {
-			defer file.Close()
+			defer unlock(file)
 			prefixes = append(prefixes, prefix(f.name, f.scope, slot))
 		}
 	}
@@ -92,6 +92,12 @@ func lockSlot(name, scope string, slot int) (*os.File, error) {
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
 	return file, nil
+}
+
+// unlock lets go at once: a child that is just being forked still has the file, and with it the lock, until its exec.
+func unlock(file *os.File) {
+	_ = syscall.Flock(int(file.Fd()), syscall.LOCK_UN)
+	file.Close()
 }
 
 // prefix is the same for a manager that comes back, and another one for another boot, pid namespace, user or slot: a

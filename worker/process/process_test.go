@@ -272,7 +272,8 @@ func TestTemporaryDirectoryGoesWithTheProcess(t *testing.T) {
 func TestSweepEndsALeaderThatLives(t *testing.T) {
 	t.Parallel()
 	s := spawner(t)
-	p, _ := sh(t, s, `trap "" TERM; while :; do sleep 0.01; done`)
+	p, out := sh(t, s, `trap "" TERM; echo $$ >$OUT; while :; do sleep 0.01; done`)
+	pidsIn(t, out, 1)
 	must(t, p.Terminate())
 	mustSweep(t, p)
 	if got := p.Exit(); got.Signal != syscall.SIGKILL {
@@ -310,7 +311,7 @@ func TestLostTreesAreFoundByTheirPrefix(t *testing.T) {
 		t.Errorf("swept %v, want pid %d", r.Swept, child)
 	}
 	eventually(t, "the child is gone", func() bool { return !alive(child) })
-	second.finger.lock.Close()
+	unlock(second.finger.lock)
 	second.null.Close()
 }
 

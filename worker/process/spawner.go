@@ -77,7 +77,7 @@ func New(o Options) (*Spawner, error) {
 	finger.test()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
-		finger.lock.Close()
+		unlock(finger.lock)
 		return nil, fmt.Errorf("open the null device: %w", err)
 	}
 	s := &Spawner{
@@ -110,7 +110,7 @@ func (s *Spawner) Prefix() uint32 { return s.finger.prefix }
 // still run when the forking thread ends, and nobody sweeps their trees then.
 func (s *Spawner) Run(ctx context.Context) error {
 	defer s.null.Close()
-	defer s.finger.lock.Close()
+	defer unlock(s.finger.lock)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGCHLD)
 	defer signal.Stop(signals)
