@@ -1,0 +1,189 @@
+package status
+
+import (
+	"maps"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// latenessBuckets are in seconds, fine where a healthy manager is.
+var latenessBuckets = []float64{0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60}
+
+// MetricsOptions are what the metrics have to know at the start.
+type MetricsOptions struct {
+	WithoutSources bool   // leaves the label `source` empty, for very many sources
+	Version        string // of crawlkeeper, for crawlkeeper_build_info
+	Revision       string
+}
+
+// Metrics are all metrics of a manager, in a registry of their own. Any goroutine may call any method. Values of labels that come
+// from outside, other than sources, must be looked at before they are given to it.
+type Metrics struct {
+	registry       *prometheus.Registry
+	names          []string
+	withoutSources bool
+
+	ticks         *prometheus.CounterVec
+	ticksSkipped  *prometheus.CounterVec
+	lateness      prometheus.Histogram
+	starts        *prometheus.CounterVec
+	restarts      *prometheus.CounterVec
+	exits         *prometheus.CounterVec
+	interrupted   *prometheus.CounterVec
+	swept         *prometheus.CounterVec
+	commands      *prometheus.CounterVec
+	badCommands   prometheus.Counter
+	outputDropped *prometheus.CounterVec
+	eventsDropped prometheus.Counter
+
+	bySource []*prometheus.CounterVec // those with the label source
+	gauges   *gauges
+}
+
+// NewMetrics makes the metrics. Gauges are 0 until [Metrics.Observe].
+func NewMetrics(opts MetricsOptions) *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry(), withoutSources: opts.WithoutSources}
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.ticks = m.sourceCounter("ticks_total", "Ticks that were pushed.", "trigger")
+	m.ticksSkipped = m.sourceCounter("ticks_skipped_total", "Due times at which no tick was pushed.", "reason")
+	m.lateness = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: m.name("tick_lateness_seconds"), Help: "Time from the due time of a tick until Redis had it.", Buckets: latenessBuckets,
+	})
+	m.names = append(m.names, histogramNames("crawlkeeper_tick_lateness_seconds")...)
+	m.starts = m.sourceCounter("starts_total", "Crawlers that were started.")
+	m.restarts = m.counter("restarts_total", "Starts after the first one of a source, by why the last crawler ended.", "cause")
+	m.exits = m.sourceCounter("exits_total", "Crawlers that ended.", "cause")
+	m.interrupted = m.sourceCounter("runs_interrupted_total", "Runs that were marked as interrupted.")
+	m.swept = m.sourceCounter("swept_processes_total", "Processes that a crawler left behind and that were ended.")
+	m.commands = m.counter("commands_total", "Commands of the control channel.", "action", "result")
+	m.badCommands = m.single("bad_commands_total", "Messages of the control channel that are no commands.")
+	m.outputDropped = m.sourceCounter("output_dropped_lines_total", "Lines of crawlers that were lost because the log could not take them.")
+	m.eventsDropped = m.single("events_dropped_total", "Events that were lost because Redis could not take them.")
+	m.gauges = newGauges(m.name)
+	m.registry.MustRegister(m.lateness, m.gauges, m.buildInfo(opts))
+	return m
+}
+
+// Names returns the names of all metrics that a manager can show, sorted. Histograms are there with their parts too.
+func Names() []string {
+	m := NewMetrics(MetricsOptions{})
+	names := m.names
+	families, _ := m.registry.Gather() // a family that cannot be gathered now is one of the Go runtime's
+	for _, family := range families {
+		names = append(names, family.GetName())
+		if parts := family.GetMetric(); parts[0].GetHistogram() != nil || parts[0].GetSummary() != nil {
+			names = append(names, histogramNames(family.GetName())...)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// name notes a metric's name.
+func (m *Metrics) name(short string) string {
+	name := "crawlkeeper_" + short
+	m.names = append(m.names, name)
+	return name
+}
+
+func histogramNames(name string) []string {
+	return []string{name + "_bucket", name + "_sum", name + "_count"}
+}
+
+func (m *Metrics) single(short, help string) prometheus.Counter {
+	c := prometheus.NewCounter(prometheus.CounterOpts{Name: m.name(short), Help: help})
+	m.registry.MustRegister(c)
+	return c
+}
+
+func (m *Metrics) counter(short, help string, labels ...string) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.name(short), Help: help}, labels)
+	m.registry.MustRegister(c)
+	return c
+}
+
+// sourceCounter is a counter whose first label is the source.
+func (m *Metrics) sourceCounter(short, help string, labels ...string) *prometheus.CounterVec {
+	c := m.counter(short, help, append([]string{"source"}, labels...)...)
+	m.bySource = append(m.bySource, c)
+	return c
+}
+
+func (m *Metrics) buildInfo(opts MetricsOptions) prometheus.Collector {
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: m.name("build_info"), Help: "Always 1, with what this crawlkeeper was built from.",
+		ConstLabels: prometheus.Labels{"version": opts.Version, "revision": opts.Revision, "goversion": runtime.Version()},
+	})
+	info.Set(1)
+	return info
+}
+
+func (m *Metrics) source(code string) string {
+	if m.withoutSources {
+		return ""
+	}
+	return code
+}
+
+// TickPushed counts a tick that went out and notes how long after its due time.
+func (m *Metrics) TickPushed(source, trigger string, late time.Duration) {
+	m.ticks.WithLabelValues(m.source(source), trigger).Inc()
+	m.lateness.Observe(max(late, 0).Seconds())
+}
+
+// TickSkipped counts a due time at which no tick was pushed.
+func (m *Metrics) TickSkipped(source, reason string) {
+	m.ticksSkipped.WithLabelValues(m.source(source), reason).Inc()
+}
+
+// Started counts a crawler that was started.
+func (m *Metrics) Started(source string) { m.starts.WithLabelValues(m.source(source)).Inc() }
+
+// Restarted counts a start after the first one; cause is why the last crawler ended.
+func (m *Metrics) Restarted(cause string) { m.restarts.WithLabelValues(cause).Inc() }
+
+// Exited counts a crawler that ended.
+func (m *Metrics) Exited(source, cause string) {
+	m.exits.WithLabelValues(m.source(source), cause).Inc()
+}
+
+// RunsInterrupted counts runs that were marked.
+func (m *Metrics) RunsInterrupted(source string, n int) {
+	m.interrupted.WithLabelValues(m.source(source)).Add(float64(max(n, 0)))
+}
+
+// Swept counts processes that a crawler left behind.
+func (m *Metrics) Swept(source string, n int) {
+	m.swept.WithLabelValues(m.source(source)).Add(float64(max(n, 0)))
+}
+
+// Command counts a command whose result is known: "ok", "error" or "superseded".
+func (m *Metrics) Command(action, result string) { m.commands.WithLabelValues(action, result).Inc() }
+
+// BadCommand counts a message that is no command.
+func (m *Metrics) BadCommand() { m.badCommands.Inc() }
+
+// OutputDropped counts lines of a crawler that were lost.
+func (m *Metrics) OutputDropped(source string, n int) {
+	m.outputDropped.WithLabelValues(m.source(source)).Add(float64(max(n, 0)))
+}
+
+// EventsDropped counts events that were lost.
+func (m *Metrics) EventsDropped(n int) { m.eventsDropped.Add(float64(max(n, 0))) }
+
+// ForgetSource removes what is shown of a source that was deleted. What is counted for it afterwards shows it again.
+func (m *Metrics) ForgetSource(code string) {
+	if m.withoutSources {
+		return
+	}
+	for _, c := range m.bySource {
+		c.DeletePartialMatch(prometheus.Labels{"source": code})
+	}
+}
+
+// sortedKeys returns the keys of a map in order.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
