@@ -1,0 +1,123 @@
+package configs
+
+import (
+	"reflect"
+	"strings"
+	"time"
+)
+
+// The shapes of a tick, for [Adapter.Tick].
+const (
+	TickPlain       = "plain"
+	TickBare        = "bare"
+	TickScrapyRedis = "scrapy-redis"
+)
+
+// The values of [Adapter.OnStart]. Empty: OnStartTick for sources with an interval, OnStartWait for those with a cron line.
+const (
+	OnStartTick = "tick"
+	OnStartWait = "wait"
+)
+
+// The values of [Manager.Disabled].
+const (
+	DisabledKeep = "keep"
+	DisabledStop = "stop"
+)
+
+// Adapter says how one kind of source is crawled.
+type Adapter struct {
+	// The crawler as a list of arguments, never run by a shell. {code} is replaced by the source's code, but not in the program's name.
+	Command []string `yaml:"command"`
+	// Shape of the ticks: plain, bare (only the old fields) or scrapy-redis (url and meta).
+	Tick string `yaml:"tick" enum:"plain,bare,scrapy-redis"`
+	// Where crawling begins for sources without a url in their payload, with tick scrapy-redis and for crawl-feed.
+	URL string `yaml:"url"`
+	// Whether the start of a crawler makes its source due at once. Empty: tick, and wait for sources with a cron line.
+	OnStart string `yaml:"on_start" enum:",tick,wait"`
+	// Working directory of the crawler, relative to the manager's.
+	Dir string `yaml:"dir"`
+	// Variables for the crawler's environment; they win over inherited ones.
+	Env Env `yaml:"env"`
+	// Names of the manager's variables that the crawler inherits. A name may end in *; "*" is all. The manager's secrets are never inherited.
+	EnvInherit []string `yaml:"env_inherit"`
+	// Pass CRAWLKEEPER_REDIS_URL and CRAWLKEEPER_POSTGRES_URL to the crawler.
+	PassURLs bool `yaml:"pass_urls"`
+	// How long a crawler may take to end after SIGTERM, before it and all that it started are killed.
+	StopTimeout time.Duration `yaml:"stop_timeout"`
+	// Pauses between an end that nobody asked for and the next start.
+	Backoff Backoff `yaml:"backoff"`
+	// What becomes of the crawler's standard output and standard error.
+	Output Output `yaml:"output"`
+}
+
+// Backoff is the pause before a crawler that ended by itself is started again.
+type Backoff struct {
+	// First pause; each further one is twice as long.
+	Min time.Duration `yaml:"min"`
+	// Longest pause.
+	Max time.Duration `yaml:"max"`
+	// A crawler that ran this long goes back to the first pause.
+	Stable time.Duration `yaml:"stable"`
+	// Up to this part of the pause is added at random, from 0 to 1.
+	Jitter float64 `yaml:"jitter"`
+}
+
+// Argv returns the command for one source, with {code} replaced.
+func (a Adapter) Argv(code string) []string {
+	argv := make([]string, len(a.Command))
+	for i, arg := range a.Command {
+		argv[i] = strings.ReplaceAll(arg, "{code}", code)
+	}
+	return argv
+}
+
+// Equal reports whether both adapters crawl in the same way in every respect.
+func (a Adapter) Equal(b Adapter) bool { return reflect.DeepEqual(a, b) }
+
+// Inherit returns those entries of environ ("NAME=value") that a crawler of this adapter gets: what env_inherit lists, less the
+// manager's secrets and less what the manager sets for crawlers itself.
+func (a Adapter) Inherit(environ []string) []string {
+	var kept []string
+	for _, entry := range environ {
+		name, _, _ := strings.Cut(entry, "=")
+		if a.inherits(name) && !secretVariable(name) && !crawlerVariable(name) {
+			kept = append(kept, entry)
+		}
+	}
+	return kept
+}
+
+func (a Adapter) inherits(name string) bool {
+	for _, pattern := range a.EnvInherit {
+		if start, open := strings.CutSuffix(pattern, "*"); pattern == name || open && strings.HasPrefix(name, start) {
+			return true
+		}
+	}
+	return false
+}
+
+// Adapter returns how sources of the adapter of this name are crawled: its own settings, else those of "*". It reports false where
+// there is neither.
+func (c *Config) Adapter(name string) (Adapter, bool) {
+	if a, ok := c.Adapters[name]; ok {
+		return a, true
+	}
+	a, ok := c.Adapters["*"]
+	return a, ok
+}
+
+// LongestStop returns the longest stop_timeout of all adapters.
+func (c *Config) LongestStop() time.Duration {
+	var longest time.Duration
+	for _, a := range c.Adapters {
+		longest = max(longest, a.StopTimeout)
+	}
+	return longest
+}
+
+// StopWithin returns how long the manager needs at most from SIGTERM to its end: draining, the longest stop_timeout and a second.
+// Whoever stops it (docker, Kubernetes, systemd) must wait longer than this.
+func (c *Config) StopWithin() time.Duration {
+	return c.Manager.DrainTimeout + c.LongestStop() + time.Second
+}

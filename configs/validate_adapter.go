@@ -1,0 +1,88 @@
+package configs
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+func (k *checker) adapters(adapters map[string]Adapter) {
+	k.require(len(adapters) > 0, "adapters", `must list at least one adapter; "*" serves all sources`)
+	for _, name := range slices.Sorted(maps.Keys(adapters)) {
+		key := joinKey("adapters", name)
+		k.require(name != "" && printable(name), key, `must have a name of printable characters; "*" serves sources without an adapter`)
+		k.adapter(adapters[name], key)
+	}
+}
+
+func (k *checker) adapter(a Adapter, key string) {
+	k.words(reflect.ValueOf(a), key)
+	k.command(a.Command, key+".command")
+	k.startURL(a.URL, key+".url")
+	k.require(a.Dir != "" && !strings.Contains(a.Dir, "\x00"), key+".dir", "must not be empty; . is the manager's own")
+	k.environment(a, key+".env")
+	for i, name := range a.EnvInherit {
+		plain := strings.TrimSuffix(name, "*")
+		k.require(name != "" && !strings.ContainsAny(plain, "*=\x00"), fmt.Sprintf("%s.env_inherit[%d]", key, i),
+			"must be the name of a variable, with * only at its end")
+	}
+	k.require(a.StopTimeout > 0, key+".stop_timeout", "must be longer than 0, not %s", a.StopTimeout)
+	k.backoff(a.Backoff, key+".backoff")
+	k.output(a.Output, key+".output")
+}
+
+func (k *checker) command(command []string, key string) {
+	if len(command) == 0 || command[0] == "" {
+		k.require(false, key, `must name a program, as in [scrapy, crawl, "{code}"]`)
+		return
+	}
+	k.require(!strings.Contains(command[0], "{code}"), key, "must not take the program's name from the source's code")
+	for i, arg := range command {
+		k.require(!strings.Contains(arg, "\x00"), fmt.Sprintf("%s[%d]", key, i), "must not hold a NUL byte")
+	}
+}
+
+func (k *checker) startURL(text, key string) {
+	if text == "" {
+		return
+	}
+	u, err := url.Parse(text)
+	k.require(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", key, "must be a URL that begins with http:// or https://")
+}
+
+func (k *checker) environment(a Adapter, key string) {
+	for _, name := range slices.Sorted(maps.Keys(a.Env)) {
+		at := joinKey(key, name)
+		k.require(name != "" && !strings.ContainsAny(name, "=\x00"), at, "must be the name of a variable, without =")
+		k.require(!strings.Contains(a.Env[name], "\x00"), at, "must not hold a NUL byte")
+		ours := name == "TMPDIR" || crawlerVariable(name) && (a.PassURLs || !secretVariable(name))
+		k.require(!ours, at, "must not be set: the manager sets it for each crawler")
+	}
+}
+
+func (k *checker) backoff(b Backoff, key string) {
+	k.require(b.Min > 0, key+".min", "must be longer than 0, not %s", b.Min)
+	k.require(b.Max >= b.Min, k.either(key+".max", key+".min"), "is wrong: max (%s) must not be shorter than min (%s)", b.Max, b.Min)
+	k.require(b.Stable >= 0, key+".stable", "must not be negative")
+	k.require(b.Jitter >= 0 && b.Jitter <= 1, key+".jitter", "must be from 0 to 1, not %v", b.Jitter)
+}
+
+var outputPlaces = []string{OutputForward, OutputInherit, OutputFile, OutputDiscard}
+
+func (k *checker) output(o Output, key string) {
+	for i, place := range o.To {
+		at := fmt.Sprintf("%s.to[%d]", key, i)
+		k.require(slices.Contains(outputPlaces, place), at, "%s", notAllowed(place, outputPlaces))
+		k.require(!slices.Contains(o.To[:i], place), at, "lists %s twice", quote(place))
+		alone := place == OutputInherit || place == OutputDiscard
+		k.require(!alone || len(o.To) == 1, at, "must stand alone: only forward and file go together")
+	}
+	k.require(len(o.To) > 0, key+".to", "must not be empty; discard throws the output away")
+	k.require(o.Dir != "" || !slices.Contains(o.To, OutputFile), key+".dir", "must name the folder of the log files")
+	k.require(o.MaxSize > 0, key+".max_size", "must be larger than 0, not %s", o.MaxSize)
+	k.require(o.MaxAge >= 0, key+".max_age", "must not be negative; 0 is never")
+	k.require(o.Keep >= 0, key+".keep", "must not be negative; 0 keeps none")
+}
