@@ -1,0 +1,73 @@
+package sql
+
+import (
+	"time"
+
+	"crawlkeeper/sql/internal/db"
+)
+
+// SourceChange is what the manager writes about a source. Only what is given is written.
+type SourceChange struct {
+	Source        string
+	PausedUntil   Opt[time.Time] // null ends the pause; FarFuture is one without end
+	PauseReason   Opt[string]
+	PausedBy      Opt[string]
+	Wanted        Opt[string]
+	ResetFailures bool // sets consecutive_failures to 0
+}
+
+// laterChange is what two changes of one source come to: field by field the later one wins.
+func laterChange(earlier, later SourceChange) SourceChange {
+	return SourceChange{
+		Source:        later.Source,
+		PausedUntil:   later.PausedUntil.or(earlier.PausedUntil),
+		PauseReason:   later.PauseReason.or(earlier.PauseReason),
+		PausedBy:      later.PausedBy.or(earlier.PausedBy),
+		Wanted:        later.Wanted.or(earlier.Wanted),
+		ResetFailures: later.ResetFailures || earlier.ResetFailures,
+	}
+}
+
+// changesSource tells whether a change writes the shared table.
+func (c SourceChange) changesSource() bool { return c.PausedUntil.Given() || c.ResetFailures }
+
+// changesOptions tells whether a change writes our own table.
+func (c SourceChange) changesOptions() bool {
+	return c.PauseReason.Given() || c.PausedBy.Given() || c.Wanted.Given()
+}
+
+func sourceColumns(list []SourceChange) (c db.ChangeSourcesParams) {
+	for _, ch := range list {
+		if !ch.changesSource() {
+			continue
+		}
+		until, _ := ch.PausedUntil.Get()
+		c.Codes = append(c.Codes, clean(ch.Source))
+		c.SetPausedUntils = append(c.SetPausedUntils, ch.PausedUntil.Given())
+		c.PausedUntils = append(c.PausedUntils, timestamp(until))
+		c.ResetFailures = append(c.ResetFailures, ch.ResetFailures)
+	}
+	return c
+}
+
+func optionColumns(list []SourceChange) (c db.UpdateOptionsParams) {
+	for _, ch := range list {
+		if !ch.changesOptions() {
+			continue
+		}
+		c.Codes = append(c.Codes, clean(ch.Source))
+		c.SetPauseReasons = append(c.SetPauseReasons, ch.PauseReason.Given())
+		c.PauseReasons = append(c.PauseReasons, text(ch.PauseReason))
+		c.SetPausedBys = append(c.SetPausedBys, ch.PausedBy.Given())
+		c.PausedBys = append(c.PausedBys, text(ch.PausedBy))
+		c.SetWanteds = append(c.SetWanteds, ch.Wanted.Given())
+		c.Wanteds = append(c.Wanteds, text(ch.Wanted))
+	}
+	return c
+}
+
+// text is "" for null, as the statements want it.
+func text(o Opt[string]) string {
+	value, _ := o.Get()
+	return clean(value)
+}

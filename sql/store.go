@@ -1,0 +1,74 @@
+package sql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"crawlkeeper/sql/internal/db"
+)
+
+// ErrNotMigrated says that the tables of our own are missing or older than this program.
+var ErrNotMigrated = errors.New("the database is not migrated: run `crawlkeeper migrate`")
+
+// connectTimeout is for one host, where the URL sets none: a network that swallows packets must not hold a poll for minutes.
+const connectTimeout = 5 * time.Second
+
+// Store reads from the database, and writes for the command line. It is safe for concurrent use. Callers give each call a context
+// with a deadline: a server that is frozen answers nothing.
+type Store struct {
+	pool *pgxpool.Pool
+	q    *db.Queries
+	log  *slog.Logger
+
+	mu     sync.Mutex
+	warned string // guarded by mu: the duplicate codes that were last reported
+}
+
+// Open makes a store. It does not connect: that happens with the first use, so that a database may be away at the start.
+// The URL is what libpq takes; pool_max_conns and the other settings of pgxpool may stand in it.
+func Open(ctx context.Context, url string, logger *slog.Logger) (*Store, error) {
+	config, err := parse(url)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("open postgres pool: %w", err)
+	}
+	return &Store{pool: pool, q: db.New(pool), log: logger}, nil
+}
+
+// Close ends all connections, after what uses them has ended.
+func (s *Store) Close() { s.pool.Close() }
+
+// Ping tells whether the database answers.
+func (s *Store) Ping(ctx context.Context) error {
+	if err := s.pool.Ping(ctx); err != nil {
+		return fmt.Errorf("ping postgres: %w", err)
+	}
+	return nil
+}
+
+// parse reads a URL and sets what all our sessions have in common. Errors do not show the password.
+func parse(url string) (*pgxpool.Config, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("parse postgres url: %w", err)
+	}
+	params := config.ConnConfig.RuntimeParams
+	params["timezone"] = "UTC"
+	params["datestyle"] = "ISO"
+	if params["application_name"] == "" {
+		params["application_name"] = "crawlkeeper"
+	}
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	return config, nil
+}
