@@ -1,0 +1,61 @@
+package testenv
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"crawlkeeper/internal/testenv/servers"
+)
+
+// shared is what all tests of this process use together.
+var shared struct {
+	mu       sync.Mutex
+	env      *servers.Env      // guarded by mu; made at first use
+	postgres *servers.Postgres // guarded by mu; made at first use
+	template map[string]*template
+	binaries map[string]*binary
+}
+
+// Main runs the tests, stops the shared servers and then looks for goroutines that were left. It does not return.
+func Main(m *testing.M, opts ...goleak.Option) {
+	code := m.Run()
+	if err := closeShared(); err != nil {
+		fmt.Fprintln(os.Stderr, "testenv: stop servers:", err)
+		code = max(code, 1)
+	}
+	if code == 0 {
+		if err := goleak.Find(opts...); err != nil {
+			fmt.Fprintln(os.Stderr, "testenv:", err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// environment is the shared folder of servers, made at first use.
+func environment(t testing.TB) *servers.Env {
+	t.Helper()
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.env == nil {
+		env, err := servers.New()
+		if err != nil {
+			t.Fatalf("testenv: %v", err)
+		}
+		shared.env = env
+	}
+	return shared.env
+}
+
+func closeShared() error {
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.env == nil {
+		return nil
+	}
+	return shared.env.Close()
+}

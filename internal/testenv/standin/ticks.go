@@ -1,0 +1,106 @@
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+)
+
+// tickOptions say what it does with ticks.
+type tickOptions struct {
+	take    bool
+	runs    bool
+	runFor  time.Duration
+	outcome string
+}
+
+func (o *tickOptions) register() {
+	flag.BoolVar(&o.take, "ticks", false, "take ticks from CRAWLKEEPER_START_URLS_KEY")
+	flag.BoolVar(&o.runs, "runs", false, "keep a row of crawl_runs for each, by CRAWLKEEPER_POSTGRES_URL")
+	flag.DurationVar(&o.runFor, "run-for", 0, "`time` that a run takes")
+	flag.StringVar(&o.outcome, "outcome", "succeeded", "`status` of a run at its end")
+}
+
+const retryPause = 50 * time.Millisecond
+
+// loop takes ticks for ever; when Redis or Postgres is away it says so and tries again.
+func (o *tickOptions) loop(code string) {
+	for {
+		if err := o.takeAll(code); err != nil {
+			fmt.Fprintln(os.Stderr, "standin:", err)
+		}
+		time.Sleep(retryPause)
+	}
+}
+
+func (o *tickOptions) takeAll(code string) error {
+	c, err := dialRedis(os.Getenv("CRAWLKEEPER_REDIS_URL"))
+	if err != nil {
+		return fmt.Errorf("take ticks: %w", err)
+	}
+	defer c.close()
+	for {
+		reply, err := c.do("BLPOP", os.Getenv("CRAWLKEEPER_START_URLS_KEY"), "0")
+		if err != nil {
+			return fmt.Errorf("take ticks: %w", err)
+		}
+		if len(reply) != 2 {
+			continue
+		}
+		if err := reportTick(code, reply[1]); err != nil {
+			return err
+		}
+		if err := o.crawl(code, reply[1]); err != nil {
+			return err
+		}
+	}
+}
+
+func reportTick(code, tick string) error {
+	list := os.Getenv("STANDIN_LIST")
+	if list == "" {
+		return nil
+	}
+	c, err := dialReports()
+	if err != nil {
+		return fmt.Errorf("report tick: %w", err)
+	}
+	defer c.close()
+	if _, err := c.do("RPUSH", list+":ticks", code+" "+nanoseconds()+" "+tick); err != nil {
+		return fmt.Errorf("report tick: %w", err)
+	}
+	return nil
+}
+
+// crawl is one run: a row that is opened, and closed after a while.
+func (o *tickOptions) crawl(code, tick string) error {
+	if !o.runs {
+		time.Sleep(o.runFor)
+		return nil
+	}
+	var fields struct {
+		Trigger string `json:"trigger"`
+	}
+	if err := json.Unmarshal([]byte(tick), &fields); err != nil {
+		return fmt.Errorf("read tick: %w", err)
+	}
+	db, err := dialPostgres(os.Getenv("CRAWLKEEPER_POSTGRES_URL"))
+	if err != nil {
+		return fmt.Errorf("open run: %w", err)
+	}
+	defer db.close()
+	id, err := db.query("INSERT INTO crawl_runs (source_code, status, trigger, started_at) VALUES (" +
+		quote(code) + ", 'running', " + quote(fields.Trigger) + ", clock_timestamp()) RETURNING id")
+	if err != nil {
+		return fmt.Errorf("open run: %w", err)
+	}
+	time.Sleep(o.runFor)
+	_, err = db.query("UPDATE crawl_runs SET status = " + quote(o.outcome) +
+		", finished_at = clock_timestamp() WHERE status = 'running' AND id = " + quote(id))
+	if err != nil {
+		return fmt.Errorf("close run: %w", err)
+	}
+	return nil
+}
