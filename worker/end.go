@@ -33,10 +33,7 @@ func (w *Worker) end(ctx context.Context, p Process, inc *Incarnation, cause Cau
 	inc.Status, inc.Cause, inc.Exit, inc.EndedAt = StatusEnded, cause, exit, exit.At
 	w.n.Observer.Process(*inc)
 	w.sweep(ctx, p, inc)
-	w.drain(ctx, p) // nothing of the tree holds the pipes any more
-	if cause.Unwanted() && w.n.Lines != nil {
-		inc.LastLines = w.n.Lines()
-	}
+	w.drain(ctx, p, inc) // nothing of the tree holds the pipes any more
 	inc.Status = StatusExited
 	inc.Delay = w.settle(ctx, cause, exit.Ran)
 	w.n.Observer.Process(*inc)
@@ -116,11 +113,23 @@ func (w *Worker) peek() {
 	}
 }
 
-func (w *Worker) drain(ctx context.Context, p Process) {
-	if d, ok := p.(drained); ok {
-		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainLimit)
-		defer cancel()
-		d.stream.Drain(limit)
+// evidenceLines is how many of the last lines of output are kept as evidence, where nobody asked for the end.
+const evidenceLines = 20
+
+func (w *Worker) drain(ctx context.Context, p Process, inc *Incarnation) {
+	d, ok := p.(drained)
+	if !ok {
+		return
+	}
+	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainLimit)
+	defer cancel()
+	d.stream.Drain(limit)
+	inc.Reason = d.stream.ClosedReason()
+	if !inc.Cause.Unwanted() {
+		return
+	}
+	for _, line := range d.stream.Last(evidenceLines) {
+		inc.LastLines = append(inc.LastLines, string(line.Text))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"crawlkeeper/worker/output"
 	"crawlkeeper/worker/process"
 )
 
@@ -24,7 +25,7 @@ func (w *Worker) launch(ctx context.Context) (Process, *Incarnation) {
 	// What was wished until now is fulfilled by this start; what comes from now on needs another.
 	spec, asked := w.want.Spec, w.wish
 	w.wish, w.spec = nil, spec
-	inc := w.queue(spec)
+	inc := w.queue(spec, asked)
 	var p Process
 	var err error
 	wanted := w.during(ctx, func(ctx context.Context) error {
@@ -81,14 +82,18 @@ func (w *Worker) abandon() {
 	w.move(Stopped, "")
 }
 
-func (w *Worker) queue(spec *Spec) *Incarnation {
+func (w *Worker) queue(spec *Spec, asked *wish) *Incarnation {
+	by := "manager"
+	if asked != nil {
+		by = w.want.By
+	}
 	id, err := uuid.NewV7()
 	if err != nil { // the system's random source is broken
 		id = uuid.New()
 	}
 	inc := &Incarnation{
 		ID: id.String(), Source: w.code, Status: StatusQueued, Argv: spec.Process.Argv, Dir: spec.Process.Dir,
-		QueuedAt: time.Now(), By: w.want.By,
+		QueuedAt: time.Now(), By: by,
 	}
 	w.n.Observer.Process(*inc)
 	return inc
@@ -100,32 +105,30 @@ func (w *Worker) start(ctx context.Context, spec *Spec, inc *Incarnation) (Proce
 	}
 	ps := spec.Process
 	ps.ID = inc.ID
-	var stream Stream
-	if w.n.Open != nil {
-		var err error
-		if stream, err = w.n.Open(); err != nil {
-			return nil, &process.StartError{Program: ps.Argv[0], Reason: "its output: " + err.Error(), Err: err}
-		}
-		ps.Stdout, ps.Stderr = stream.Files()
+	if spec.Env != nil {
+		ps.Env = spec.Env()
 	}
-	p, err := w.n.Start(ctx, ps)
+	if w.n.Open == nil {
+		return w.n.Start(ctx, ps)
+	}
+	stream, err := w.n.Open()
 	if err != nil {
-		if stream != nil {
-			stream.Drain(ctx)
-		}
+		return nil, &process.StartError{Program: ps.Argv[0], Reason: "its output: " + err.Error(), Err: err}
+	}
+	ps.Stdout, ps.Stderr = stream.Stdout, stream.Stderr
+	p, err := w.n.Start(ctx, ps)
+	stream.Started()
+	if err != nil {
+		stream.Drain(ctx)
 		return nil, err
 	}
-	if stream == nil {
-		return p, nil
-	}
-	stream.Started()
 	return drained{p, stream}, nil
 }
 
 // drained is a process whose output is taken to its end.
 type drained struct {
 	Process
-	stream Stream
+	stream *output.Stream
 }
 
 func (w *Worker) started(p Process, inc *Incarnation) {

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"log/slog"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,6 +59,7 @@ func anyOrder(t *testing.T, steps []int, pauses []int64, takes time.Duration, fa
 			wish(Stop, Desire{})
 		case 4:
 			other := *plain
+			other.Key = strconv.Itoa(i)
 			spec, wanted = &other, true
 			w.Want(Desire{Up: true, Spec: spec})
 		case 5:

@@ -62,7 +62,7 @@ wait:
 				next = Stopped
 				break wait
 			}
-			if w.wish != nil || w.want.Spec != spec { // what was changed may be what was broken
+			if w.wish != nil || !w.want.Spec.same(spec) { // what was changed may be what was broken
 				break wait
 			}
 		}
@@ -87,7 +87,7 @@ func (w *Worker) watch(ctx context.Context, p Process) (Cause, string) {
 		switch {
 		case !w.want.Up:
 			return w.because(StoppedBy), w.want.By
-		case w.restartWished(), w.want.Spec != w.spec:
+		case w.restartWished(), !w.want.Spec.same(w.spec):
 			return w.because(Restarted), w.want.By
 		case w.wish != nil: // start: it runs already
 			w.answer(nil)

@@ -61,5 +61,6 @@ type Incarnation struct {
 	Delay       time.Duration
 	Swept       []process.Survivor
 	Left        []process.Survivor
+	Reason      string   // Scrapy's `Spider closed (REASON)`, where it was written
 	LastLines   []string // where nobody asked for the end
 }

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"crawlkeeper/worker/output"
 	"crawlkeeper/worker/process"
 )
 
@@ -26,13 +26,6 @@ type Process interface {
 	Sweep(ctx context.Context) (process.Report, error)
 }
 
-// Stream takes what one process writes. Drain is called once its leader has ended, Started or Drain always.
-type Stream interface {
-	Files() (stdout, stderr *os.File)
-	Started()
-	Drain(ctx context.Context)
-}
-
 // Observer is told what happens, by the worker's goroutine. Its methods must not block.
 type Observer interface {
 	Moved(m Move)
@@ -42,8 +35,7 @@ type Observer interface {
 // Needs is what a worker needs of the world.
 type Needs struct {
 	Start    func(context.Context, process.Spec) (Process, error)
-	Open     func() (Stream, error)          // output of the next process; nil is none
-	Lines    func() []string                 // the last lines of output, as evidence; nil is none
+	Open     func() (*output.Stream, error)  // output of the next process; nil is none
 	Gate     func(ctx context.Context) error // waits until a start is allowed; nil is always
 	Clean    func(ctx context.Context)       // what must be gone before a start; nil is nothing
 	Observer Observer
@@ -53,15 +45,21 @@ type Needs struct {
 
 // Spec is how the crawler of this source is run. It is replaced, never changed.
 type Spec struct {
-	Process     process.Spec // its ID is set at each start
+	Key         string          // a crawler that was started by a Spec of another key has to be started anew
+	Process     process.Spec    // its ID, Env and output are set at each start
+	Env         func() []string // the environment; nil is an empty one
 	StopTimeout time.Duration
 	Delay       Delay
+}
+
+func (s *Spec) same(other *Spec) bool {
+	return s == other || s != nil && other != nil && s.Key == other.Key
 }
 
 // Desire is what the fleet wants of a worker.
 type Desire struct {
 	Up    bool
-	Spec  *Spec // needed where Up; another pointer than before means that the crawler has to be started anew
+	Spec  *Spec // needed where Up
 	By    string
 	Cause Cause // of the end, where this desire ends a process; default Stopped or Restarted
 }

@@ -294,6 +294,7 @@ func TestAChangedSpecEndsTheBackoffAndRestartsTheCrawler(t *testing.T) {
 		w.Want(up)
 		synctest.Wait()
 		other := *plain
+		other.Key = "other"
 		w.Want(Desire{Up: true, Spec: &other, By: "configuration"})
 		wantPhase(t, w, Running)
 		w.Want(Desire{Up: true, Spec: &other, By: "configuration"}) // nothing changed

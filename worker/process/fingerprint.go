@@ -108,6 +108,17 @@ func prefix(name, scope string, slot int) uint32 {
 	return max(1, binary.BigEndian.Uint32(sum[:])&0x7fffffff) // 63 bits in all: no reader takes a number for negative
 }
 
+// Knows tells whether a prefix was made on this boot and in this pid namespace, by a manager of this name, with our
+// scope and user. Only then do the pids of its maker mean anything here.
+func (s *Spawner) Knows(name string, fingerprint uint32) bool {
+	for slot := range maxSlots {
+		if prefix(name, s.finger.scope, slot) == fingerprint {
+			return true
+		}
+	}
+	return false
+}
+
 func (f *fingerprint) next() uint64 { return uint64(f.prefix)<<32 | uint64(f.counter.Add(1)) }
 
 // test sets and resets the limit once.
