@@ -1,0 +1,412 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"crawlkeeper/control"
+	"crawlkeeper/sql"
+	"crawlkeeper/worker"
+)
+
+// commitLimit is how long a reply waits for what the command writes; after that it has a warning.
+const commitLimit = 500 * time.Millisecond
+
+// order is one command under way: the sources that it is for, and what became of it for those that are done.
+type order struct {
+	f       *fleet
+	command control.Command
+	reply   func(control.Reply)
+	results map[string]control.Result
+	left    int
+}
+
+// command does what arrived on the channel. reply is called once, when all of it has taken effect.
+func (f *fleet) command(c control.Command, reply func(control.Reply)) {
+	o := &order{f: f, command: c, reply: reply, results: map[string]control.Result{}}
+	if c.Action == control.ActionReload {
+		o.reload()
+		return
+	}
+	sources, err := f.find(c)
+	if err != nil {
+		o.refuse(err)
+		return
+	}
+	f.logger.Info("command", "action", c.Action, "source", shorten(c.Source()), "sources", len(sources), "by", c.By, "id", c.ID)
+	o.left = len(sources)
+	if o.left == 0 {
+		o.finish()
+		return
+	}
+	if c.Action == control.ActionRestart && (c.Rolling || c.Stagger > 0) {
+		f.roll(o, sources)
+		return
+	}
+	for _, s := range sources {
+		o.carryOut(s)
+	}
+}
+
+// find names the sources of a command. One that is unknown refuses it all.
+func (f *fleet) find(c control.Command) ([]*source, error) {
+	var out []*source
+	if len(c.Sources) > 0 {
+		var unknown []string
+		for _, code := range c.Sources {
+			if s := f.sources[code]; s != nil && !s.gone {
+				out = append(out, s)
+			} else {
+				unknown = append(unknown, code)
+			}
+		}
+		if len(unknown) > 0 {
+			return nil, fmt.Errorf("unknown source %s", shorten(strings.Join(unknown, ", ")))
+		}
+		return out, nil
+	}
+	for _, s := range f.sources {
+		if !s.gone && (c.All || s.row.Adapter == c.Adapter) {
+			out = append(out, s)
+		}
+	}
+	if len(out) == 0 && !c.All {
+		return nil, fmt.Errorf("no source has the adapter %q", c.Adapter)
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].code < out[j].code })
+	return out, nil
+}
+
+func shorten(s string) string {
+	const most = 200
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
+}
+
+func (o *order) refuse(err error) {
+	o.f.logger.Warn("a command is refused", "action", o.command.Action, "source", shorten(o.command.Source()), "by", o.command.By, "error", err)
+	o.f.metrics.Command(o.command.Action, "error")
+	o.reply(control.Reply{ID: o.command.ID, Error: err.Error()})
+}
+
+func (o *order) carryOut(s *source) {
+	done := func(err error) { o.done(s.code, resultOfWish(err)) }
+	switch o.command.Action {
+	case control.ActionRestart:
+		o.f.restart(s, o.by(), done)
+	case control.ActionStart:
+		o.f.start(s, o.by(), done)
+	case control.ActionStop:
+		o.f.stop(s, o.by(), done)
+	case control.ActionPause:
+		o.f.pause(s, o.command)
+		done(nil)
+	case control.ActionResume:
+		o.f.resume(s, o.by())
+		done(nil)
+	case control.ActionTick:
+		o.f.log(s.code, levelInfo, "tick command received"+o.by())
+		o.f.manual(s, func(result string, err error) {
+			r := resultOfWish(err)
+			if err == nil {
+				r.Tick = result
+			}
+			o.done(s.code, r)
+		})
+	}
+}
+
+// by says who asked, for a log line.
+func (o *order) by() string {
+	if o.command.By == "" {
+		return ""
+	}
+	return " (" + shorten(o.command.By) + ")"
+}
+
+func resultOfWish(err error) control.Result {
+	switch {
+	case err == nil:
+		return control.Result{OK: true}
+	case errors.Is(err, worker.ErrSuperseded):
+		return control.Result{Error: control.Superseded}
+	}
+	return control.Result{Error: err.Error()}
+}
+
+func (o *order) done(code string, r control.Result) {
+	if _, twice := o.results[code]; twice {
+		return
+	}
+	o.results[code] = r
+	word := "ok"
+	switch {
+	case r.Error == control.Superseded:
+		word = control.Superseded
+	case !r.OK:
+		word = "error"
+	}
+	o.f.metrics.Command(o.command.Action, word)
+	if o.left--; o.left == 0 {
+		o.finish()
+	}
+}
+
+// finish replies. The reply waits a moment for the database, so that who reads it after the reply sees what changed.
+func (o *order) finish() {
+	r := control.Reply{ID: o.command.ID, OK: true, Results: o.results}
+	for _, result := range o.results {
+		r.OK = r.OK && result.OK
+	}
+	if r.ID == "" {
+		return
+	}
+	if o.command.Action == control.ActionTick {
+		o.reply(r)
+		return
+	}
+	reply, j := o.reply, o.f.journal
+	o.f.tasks.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), commitLimit)
+		defer cancel()
+		if j.Flush(ctx) != nil {
+			r.Warning = "it took effect, but Postgres does not answer: what it writes follows"
+		}
+		reply(r)
+	})
+}
+
+func (o *order) reload() {
+	conf, err := o.f.load()
+	if err != nil {
+		o.refuse(fmt.Errorf("reload the configuration: %w", err))
+		return
+	}
+	o.f.reload(conf)
+	o.f.logger.Info("configuration reloaded", "by", o.command.By)
+	o.f.metrics.Command(o.command.Action, "ok")
+	o.reply(control.Reply{ID: o.command.ID, OK: true})
+}
+
+// restart stops the crawler and starts it at once. It clears the failures and the pause first.
+func (f *fleet) restart(s *source, by string, done func(error)) {
+	if err := f.mayRun(s); err != nil {
+		done(err)
+		return
+	}
+	f.log(s.code, levelInfo, "restart command received"+by)
+	change := sql.SourceChange{
+		Source: s.code, ResetFailures: true,
+		PausedUntil: sql.Null[time.Time](), PauseReason: sql.Null[string](), PausedBy: sql.Null[string](),
+	}
+	s.own.pause, s.own.until, s.own.reason, s.own.by = true, time.Time{}, "", ""
+	f.wantUp(s, &change)
+	f.change(s, change)
+	s.trigger, s.asked = triggerRestart, s.asked+1
+	s.due = time.Now()
+	f.wish(s, worker.Restart, "restart command"+by, func(err error) {
+		s.asked--
+		f.place(s, time.Now())
+		done(err)
+	})
+	f.place(s, time.Now())
+}
+
+// mayRun says why no crawler may run for this source whatever is wished.
+func (f *fleet) mayRun(s *source) error {
+	switch {
+	case s.noCrawl != "":
+		return errors.New(s.noCrawl)
+	case !s.row.Enabled && f.conf.Manager.Disabled == "stop":
+		return errors.New("the source is disabled, and the configuration stops crawlers of disabled sources: enable it first")
+	}
+	return nil
+}
+
+func (f *fleet) wantUp(s *source, change *sql.SourceChange) {
+	if s.row.Wanted == sqlStopped {
+		s.own.wanted = sqlUp
+		change.Wanted = sql.Some(sqlUp)
+	}
+}
+
+func (f *fleet) start(s *source, by string, done func(error)) {
+	if err := f.mayRun(s); err != nil {
+		done(err)
+		return
+	}
+	f.log(s.code, levelInfo, "start command received"+by)
+	change := sql.SourceChange{Source: s.code}
+	f.wantUp(s, &change)
+	if change.Wanted.Given() {
+		f.change(s, change)
+	}
+	f.wish(s, worker.Start, "start command"+by, done)
+}
+
+func (f *fleet) stop(s *source, by string, done func(error)) {
+	f.log(s.code, levelInfo, "stop command received"+by)
+	s.own.wanted = sqlStopped
+	f.change(s, sql.SourceChange{Source: s.code, Wanted: sql.Some(sqlStopped)})
+	f.wish(s, worker.Stop, "stop command"+by, done)
+}
+
+// wish asks the worker for something, together with what is wanted from now on. done is called in the fleet's goroutine.
+func (f *fleet) wish(s *source, k worker.Kind, by string, done func(error)) {
+	f.refresh(s, time.Now())
+	d := f.desire(s)
+	s.told = d // by what the next row is compared with
+	d.By = by
+	s.worker.Wish(k, d, func(err error) { f.inbox.put(func() { done(err) }) })
+}
+
+func (f *fleet) pause(s *source, c control.Command) {
+	until := c.Until
+	if until.IsZero() {
+		until = sql.FarFuture
+	}
+	by := ""
+	if c.By != "" {
+		by = " (" + shorten(c.By) + ")"
+	}
+	text := "paused" + by
+	if until.Before(sql.FarFuture) {
+		text += " until " + until.UTC().Format(time.RFC3339)
+	}
+	if c.Reason != "" {
+		text += ": " + shorten(c.Reason)
+	}
+	f.log(s.code, levelInfo, text)
+	s.own.pause, s.own.until, s.own.reason, s.own.by = true, until, c.Reason, c.By
+	f.change(s, sql.SourceChange{
+		Source: s.code, PausedUntil: sql.Some(until), PauseReason: orNull(c.Reason), PausedBy: orNull(c.By),
+	})
+	f.apply(s, time.Now())
+}
+
+func orNull(s string) sql.Opt[string] {
+	if s == "" {
+		return sql.Null[string]()
+	}
+	return sql.Some(s)
+}
+
+func (f *fleet) resume(s *source, by string) {
+	f.log(s.code, levelInfo, "resumed"+by)
+	s.own.pause, s.own.until, s.own.reason, s.own.by = true, time.Time{}, "", ""
+	f.change(s, sql.SourceChange{
+		Source: s.code, PausedUntil: sql.Null[time.Time](), PauseReason: sql.Null[string](), PausedBy: sql.Null[string](),
+	})
+	f.apply(s, time.Now())
+}
+
+// change hands a change to the journal. It stays on top of the row until the database shows it.
+func (f *fleet) change(s *source, c sql.SourceChange) {
+	f.journal.Change(c)
+	f.version++
+	version := f.version
+	s.own.version, s.own.committed = version, time.Time{}
+	f.changed = append(f.changed, changed{s, version})
+	if f.committing {
+		return
+	}
+	f.commit()
+}
+
+type changed struct {
+	s       *source
+	version int
+}
+
+// commit waits, beside everything else, until the changes that were made until now are in the database.
+func (f *fleet) commit() {
+	f.committing = true
+	list := f.changed
+	f.changed = nil
+	f.tasks.Go(func() {
+		err := f.journal.Flush(f.workCtx)
+		at := time.Now()
+		f.inbox.put(func() {
+			f.committing = false
+			for _, c := range list {
+				if err == nil && c.s.own.version == c.version {
+					c.s.own.committed = at
+				}
+			}
+			if len(f.changed) > 0 && err == nil {
+				f.commit()
+			}
+		})
+	})
+}
+
+// rollout is a restart of many, some at a time.
+type rollout struct {
+	order   *order
+	queue   []*source
+	down    int
+	most    int
+	stagger time.Duration
+	next    time.Time
+	tried   int
+	failed  int
+	over    string // why it ended early
+}
+
+// badStart is how many restarts in a row, from the first on, may fail before a rolling restart gives up.
+const badStart = 3
+
+func (f *fleet) roll(o *order, sources []*source) {
+	r := &rollout{order: o, queue: slices.Clone(sources), most: len(sources), stagger: o.command.Stagger}
+	if o.command.Rolling {
+		r.most = max(1, o.command.MaxDown)
+	}
+	f.rollouts[r] = struct{}{}
+	f.advance(r)
+}
+
+// advance restarts as many as may be down now.
+func (f *fleet) advance(r *rollout) {
+	now := time.Now()
+	for len(r.queue) > 0 && r.down < r.most && r.over == "" {
+		if now.Before(r.next) {
+			time.AfterFunc(r.next.Sub(now), func() { f.inbox.put(func() { f.advance(r) }) })
+			return
+		}
+		s := r.queue[0]
+		r.queue = r.queue[1:]
+		r.down++
+		r.next = now.Add(r.stagger)
+		f.restart(s, r.order.by(), func(err error) { f.rolled(r, s, err) })
+	}
+	if r.over != "" {
+		for _, s := range r.queue {
+			r.order.done(s.code, control.Result{Error: r.over})
+		}
+		r.queue = nil
+	}
+	if len(r.queue) == 0 {
+		delete(f.rollouts, r)
+	}
+}
+
+func (f *fleet) rolled(r *rollout, s *source, err error) {
+	r.down--
+	r.tried++
+	if err != nil {
+		r.failed++
+	}
+	if r.order.command.Rolling && r.tried >= badStart && r.failed == r.tried && r.over == "" && len(r.queue) > 0 {
+		r.over = fmt.Sprintf("not restarted: the first %d did not come up", r.tried)
+		f.logger.Error("a rolling restart ends early", "failed", r.failed, "left", len(r.queue), "error", err)
+	}
+	r.order.done(s.code, resultOfWish(err))
+	f.advance(r)
+}

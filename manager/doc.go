@@ -1,0 +1,22 @@
+// Package manager owns the fleet: which sources there are, which workers run, who is due, and what a command does.
+//
+// One goroutine, the fleet's, owns all of that. Everybody else (the poll of the sources, the channel of commands, the
+// workers, the writer of tick lists) puts functions into its inbox and never waits for it. It waits for nobody: what
+// takes time is done by others, who report back.
+//
+//	poll ───────┐                       ┌──> workers (one goroutine each) ──> processes
+//	commands ───┼──> inbox ──> fleet ───┼──> lists (push, clean) ──> Redis
+//	workers ────┤                       └──> journal ──> Postgres
+//	lists ──────┘
+//
+// # Invariants
+//
+//   - One manager is active for a prefix: the one that holds the key. Who finds it in other hands stops its crawlers
+//     first and then ends. After a beat that came later than the key's life nothing is started and no tick is pushed
+//     before the key was read.
+//   - A tick goes out only while the source is enabled and not paused, its crawler is up, no restart of it is pending, it
+//     is due and its list is empty; the last is decided by the server.
+//   - Pushing and cleaning are one queue: a tick for the last process never lands behind the cleaning for the next.
+//   - What a command changed is on top of what the database says, until the database says the same.
+//   - Redis or Postgres away: crawlers stay up.
+package manager

@@ -1,0 +1,288 @@
+package manager
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"time"
+
+	"crawlkeeper/configs"
+)
+
+// historyLimit bounds the look at the history before a tick: a slow database must not hold up ticks.
+const historyLimit = time.Second
+
+// Redis that refuses or does not answer is tried again after these pauses.
+const (
+	holdMin = 100 * time.Millisecond
+	holdMax = 5 * time.Second
+)
+
+// A list that refuses its tick is tried again after these pauses.
+const (
+	retryMin = time.Second
+	retryMax = time.Minute
+)
+
+// lookAt is when a source is to be looked at next, zero where only an event can make that worthwhile: a start, the end
+// of a restart, a change of its row.
+func (f *fleet) lookAt(s *source, now time.Time) time.Time {
+	switch {
+	case f.draining || s.gone || !s.up || s.asked > 0 || s.pushing || !s.row.Enabled || s.noTicks != "" || s.due.IsZero():
+		return time.Time{}
+	case s.row.PausedUntil.After(now):
+		return s.row.PausedUntil
+	}
+	at := s.due.Add(s.plan.Spread(s.code, s.due))
+	for _, t := range []time.Time{s.retryAt, f.holdTill} {
+		if t.After(at) {
+			at = t
+		}
+	}
+	return at
+}
+
+func (f *fleet) place(s *source, now time.Time) {
+	f.notePause(s, now)
+	s.heapAt = f.lookAt(s, now)
+	f.heap.place(s)
+}
+
+// notePause makes a source due whose pause has ended.
+func (f *fleet) notePause(s *source, now time.Time) {
+	was := s.paused
+	s.paused = s.row.PausedUntil.After(now)
+	if was && !s.paused && !s.plan.IsCron() {
+		s.anchor, s.due = now, now
+	}
+}
+
+// turn sends what is due, all together.
+func (f *fleet) turn(now time.Time) {
+	if f.late != nil && f.late() {
+		return
+	}
+	var due, past []*source
+	for len(f.heap) > 0 && !f.heap[0].heapAt.After(now) {
+		s := heap.Pop(&f.heap).(*source)
+		f.notePause(s, now)
+		if s.heapAt = f.lookAt(s, now); s.heapAt.After(now) {
+			heap.Push(&f.heap, s)
+			continue
+		}
+		if s.heapAt.IsZero() {
+			continue
+		}
+		s.pushing = true
+		if s.row.History.Open() {
+			past = append(past, s)
+		} else {
+			due = append(due, s)
+		}
+	}
+	f.push(due)
+	f.pushWithHistory(past)
+}
+
+// pushWithHistory reads the segments of these sources anew, in one query, and pushes then. While Postgres is away the
+// ticks have what was last read.
+func (f *fleet) pushWithHistory(past []*source) {
+	if len(past) == 0 {
+		return
+	}
+	codes := make([]string, len(past))
+	for i, s := range past {
+		codes[i] = s.code
+	}
+	ctx := f.workCtx
+	go func() {
+		ctx, cancel := context.WithTimeout(ctx, historyLimit)
+		defer cancel()
+		fresh, err := f.history.History(ctx, codes)
+		f.inbox.put(func() {
+			for _, s := range past {
+				if h, ok := fresh[s.code]; ok && err == nil {
+					s.row.History = h
+				}
+			}
+			f.push(past)
+		})
+	}()
+}
+
+// sent is what was true of a source when its tick was sent.
+type sent struct {
+	s       *source
+	due     time.Time
+	trigger string
+	starts  int
+}
+
+// push sends the ticks of sources that are marked as pushing, less those for which that has become wrong meanwhile.
+func (f *fleet) push(sources []*source) {
+	var pushes []push
+	var out []sent
+	now := time.Now()
+	for _, s := range sources {
+		s.pushing = false
+		if at := f.lookAt(s, now); at.IsZero() || at.After(now) {
+			f.place(s, now)
+			continue
+		}
+		s.pushing = true
+		out = append(out, sent{s, s.due, s.trigger, s.starts})
+		pushes = append(pushes, push{s.code, s.due, s.rule(), f.tick(s, s.trigger, s.due).encode(s.adapter.Tick)})
+	}
+	if len(pushes) == 0 {
+		return
+	}
+	f.lists.Push(pushes, func(results []pushResult) {
+		at := time.Now()
+		f.inbox.put(func() {
+			for i, r := range results {
+				f.pushDone(out[i], r, at)
+			}
+		})
+	})
+}
+
+func (f *fleet) tick(s *source, trigger string, due time.Time) tick {
+	return tick{
+		code: s.code, trigger: trigger, due: due, backfill: s.row.BackfillHours, history: s.row.History,
+		payload: s.row.Payload, url: s.adapter.URL,
+	}
+}
+
+func (f *fleet) pushDone(p sent, r pushResult, at time.Time) {
+	s := p.s
+	s.pushing = false
+	switch {
+	case errors.Is(r.err, errAway):
+		if !f.holdTill.After(at) { // one step for all that failed together
+			f.hold = min(max(holdMin, 2*f.hold), holdMax)
+			f.holdTill = at.Add(f.hold)
+		}
+	case r.err != nil:
+		s.retry = min(max(retryMin, 2*s.retry), retryMax)
+		s.retryAt = at.Add(s.retry)
+		f.metrics.TickSkipped(s.code, "error")
+		if s.said != r.err.Error() {
+			s.said = r.err.Error()
+			f.logger.Error("a tick could not be pushed", "source", s.code, "key", f.conf.Redis.StartURLs(s.code), "error", r.err)
+		}
+	default:
+		f.hold, f.holdTill, s.retry, s.retryAt, s.said = 0, time.Time{}, 0, time.Time{}, ""
+		f.settle(p, r.result, at)
+	}
+	f.place(s, at)
+}
+
+// settle counts a due time as done: its tick went out, or was dropped as one still waits.
+func (f *fleet) settle(p sent, result string, at time.Time) {
+	s := p.s
+	if s.waits = result == waiting; s.waits {
+		f.metrics.TickSkipped(s.code, waiting)
+		if !s.toldWaits {
+			s.toldWaits = true
+			f.logger.Warn("a tick is dropped: the last one still waits, the crawler is busy or stuck", "source", s.code)
+		}
+	} else {
+		s.toldWaits = false
+		if p.due.After(s.lastDue) {
+			s.lastDue = p.due
+		}
+		f.metrics.TickPushed(s.code, p.trigger, at.Sub(p.due))
+		if s.trigger == p.trigger && s.starts == p.starts {
+			s.trigger = triggerSchedule
+		}
+	}
+	if s.due.Equal(p.due) {
+		s.due = s.plan.Next(s.anchor, latest(at, p.due))
+	}
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// started is told that a new crawler of a source runs.
+func (f *fleet) started(s *source, at time.Time) {
+	s.up, s.waits, s.toldWaits = true, false, false
+	s.starts++
+	s.retry, s.retryAt = 0, time.Time{}
+	if s.trigger == triggerSchedule {
+		s.trigger = triggerStartup
+	}
+	s.anchor = at
+	switch {
+	case !s.waitsAtStart():
+		s.due = at
+	case !s.plan.IsCron() && s.noTicks == "":
+		s.due = s.plan.Next(at, at)
+	}
+	f.place(s, time.Now())
+}
+
+// ended is told that it does not run any more.
+func (f *fleet) ended(s *source) {
+	s.up = false
+	f.place(s, time.Now())
+}
+
+// cleaned is told that the cleaning before a start deleted a tick: its due time does not count as pushed.
+func (f *fleet) cleaned(s *source, due time.Time) {
+	if s.waitsAtStart() && !due.IsZero() && due.Before(s.due) {
+		s.due, s.lastDue = due, time.Time{}
+		f.place(s, time.Now())
+	}
+}
+
+// plan reads a source's schedule anew where it changed, and says when it is due from now on.
+func (f *fleet) replan(s *source, now time.Time) {
+	before := s.noTicks
+	if !s.replan() {
+		return
+	}
+	if s.noTicks != "" && s.noTicks != before {
+		f.logger.Warn("a source gets no ticks", "source", s.code, "reason", s.noTicks)
+		f.log(s.code, levelWarning, "no ticks: "+s.noTicks)
+	}
+	switch {
+	case s.anchor.IsZero() && s.plan.IsCron() && !s.lastDue.IsZero():
+		s.due = s.plan.Next(time.Time{}, s.lastDue) // past where its time came while no manager was there
+	case s.plan.IsCron():
+		s.due = s.plan.Next(time.Time{}, now)
+	case s.anchor.IsZero():
+		s.due = now
+	case s.noTicks == "":
+		s.due = s.plan.Next(s.anchor, now)
+	}
+	if s.due.IsZero() {
+		s.due = now // without ticks; the status has a time all the same
+	}
+}
+
+// manual pushes a tick now, whatever schedule, pause and enabled say.
+func (f *fleet) manual(s *source, done func(result string, err error)) {
+	switch {
+	case s.adapter.Tick == configs.TickScrapyRedis && tickURL(s.row.Payload, s.adapter.URL) == "":
+		done("", errors.New(s.noTicks))
+		return
+	case !s.up || s.asked > 0:
+		done("", errors.New("its crawler does not run"))
+		return
+	}
+	now := time.Now()
+	p := push{s.code, now, ruleNow, f.tick(s, triggerManual, now).encode(s.adapter.Tick)}
+	f.lists.Push([]push{p}, func(results []pushResult) {
+		f.inbox.put(func() {
+			if results[0].result == pushed {
+				f.metrics.TickPushed(s.code, triggerManual, time.Since(now))
+			}
+			done(results[0].result, results[0].err)
+		})
+	})
+}

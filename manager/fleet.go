@@ -1,0 +1,186 @@
+package manager
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"crawlkeeper/configs"
+	"crawlkeeper/sql"
+	"crawlkeeper/status"
+	"crawlkeeper/worker"
+	"crawlkeeper/worker/output"
+)
+
+// pusher writes the lists of ticks.
+type pusher interface {
+	Push(pushes []push, done func([]pushResult))
+	Clean(ctx context.Context, code string) (due string)
+}
+
+// historian reads where sources are in their history.
+type historian interface {
+	History(ctx context.Context, codes []string) (map[string]sql.History, error)
+}
+
+// journal takes what the fleet writes to Postgres.
+type journal interface {
+	Process(sql.Process)
+	Log(sql.LogLine)
+	Mark(sql.Mark)
+	MarkLost(sources []string, at time.Time, text string)
+	Change(sql.SourceChange)
+	Flush(context.Context) error
+	Stats() sql.JournalStats
+}
+
+// fleet is all sources of this manager, with their workers. Its state belongs to the goroutine of Run; everybody else
+// talks to it through the inbox.
+type fleet struct {
+	conf            *configs.Config
+	name            string
+	tempRoot        string
+	environ         []string
+	logger          *slog.Logger
+	lists           pusher
+	history         historian
+	journal         journal
+	metrics         *status.Metrics
+	publish         func(status.Event)
+	outputs         *output.Sinks // nil: no output is taken (tests)
+	needs           worker.Needs  // what all workers share
+	late            func() bool   // it is not known whether we are still the active manager
+	load            func() (*configs.Config, error)
+	lost            map[string]time.Time // the last due times that earlier managers pushed
+	identity        identity
+	interruptedText string
+
+	inbox *inbox
+	alive atomic.Int64 // when the loop turned last, in ns since it began; read by others
+	began time.Time
+
+	// Owned by Run.
+	sources    map[string]*source
+	refused    map[string]string // codes that are not served, and why, as it was logged
+	heap       dueHeap
+	loaded     bool // the sources were read once
+	draining   bool // no more ticks
+	holdTill   time.Time
+	hold       time.Duration
+	version    int
+	rollouts   map[*rollout]struct{}
+	changed    []changed // by commands, since the last commit began
+	committing bool
+	workers    sync.WaitGroup
+	tasks      sync.WaitGroup // what waits for the journal beside the loop
+	stopAll    context.CancelFunc
+	workCtx    context.Context //nolint:containedctx // the life of the workers, which begins and ends with Run
+}
+
+func (f *fleet) init() {
+	f.inbox = newInbox()
+	f.began = time.Now()
+	f.sources = map[string]*source{}
+	f.refused = map[string]string{}
+	f.rollouts = map[*rollout]struct{}{}
+}
+
+// housekeeping is how often the loop turns although nothing happens, so that it can be seen to live.
+const housekeeping = time.Second
+
+// Run lives until the context ends, then stops all crawlers beside each other.
+func (f *fleet) Run(ctx context.Context) error {
+	f.workCtx, f.stopAll = context.WithCancel(context.WithoutCancel(ctx))
+	defer f.stopAll()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		timer.Reset(f.runOnce(time.Now()))
+		select {
+		case <-f.inbox.wake:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+	f.draining = true
+	f.stopAll()
+	done := make(chan struct{})
+	go func() { f.workers.Wait(); close(done) }()
+	for {
+		select {
+		case <-f.inbox.wake:
+			f.inbox.run()
+			f.beat()
+		case <-done:
+			f.inbox.run() // the last answers
+			f.tasks.Wait()
+			for _, s := range f.sources {
+				s.close()
+			}
+			return nil
+		}
+	}
+}
+
+// runOnce does what waits and what is due, and returns how long there is nothing to do.
+func (f *fleet) runOnce(now time.Time) time.Duration {
+	f.beat()
+	f.inbox.run()
+	f.turn(now)
+	if len(f.heap) == 0 {
+		return housekeeping
+	}
+	return min(max(0, time.Until(f.heap[0].heapAt)), housekeeping)
+}
+
+func (f *fleet) beat() { f.alive.Store(int64(time.Since(f.began))) }
+
+// stuckFor says how long the loop has not turned. Any goroutine.
+func (f *fleet) stuckFor() time.Duration {
+	return time.Since(f.began) - time.Duration(f.alive.Load())
+}
+
+// ask calls a function in the fleet's goroutine and waits for it. False where the context ended before.
+func (f *fleet) ask(ctx context.Context, do func()) bool {
+	done := make(chan struct{})
+	f.inbox.put(func() { do(); close(done) })
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (s *source) close() {
+	if s.end != nil {
+		s.end()
+	}
+	if s.output != nil {
+		s.output.Close()
+	}
+}
+
+// environment is what a crawler gets: what its adapter lets it inherit, its own, and what the contract promises.
+func (f *fleet) environment(a configs.Adapter, code string) []string {
+	env := a.Inherit(f.environ)
+	for name, value := range a.Env {
+		env = append(env, name+"="+value)
+	}
+	env = append(env,
+		"CRAWLKEEPER_SOURCE="+code,
+		"CRAWLKEEPER_START_URLS_KEY="+f.conf.Redis.StartURLs(code))
+	if a.PassURLs {
+		env = append(env,
+			"CRAWLKEEPER_REDIS_URL="+f.conf.Redis.URL.Reveal(),
+			"CRAWLKEEPER_POSTGRES_URL="+f.conf.Postgres.URL.Reveal())
+	}
+	return env
+}
+
+func defaultTempRoot(prefix uint32) string {
+	return os.TempDir() + "/crawlkeeper-" + hex(prefix)
+}

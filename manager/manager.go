@@ -1,0 +1,269 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"crawlkeeper/configs"
+	"crawlkeeper/control"
+	"crawlkeeper/sql"
+	"crawlkeeper/status"
+	"crawlkeeper/worker"
+	"crawlkeeper/worker/output"
+	"crawlkeeper/worker/process"
+)
+
+// ErrOldManager ends a manager that found another kind of manager at work.
+var ErrOldManager = errors.New("a hand-written manager still runs: it keeps the status hash alive; stop it first")
+
+// Options of a manager.
+type Options struct {
+	Config  *configs.Config
+	Load    func() (*configs.Config, error) // reads the configuration again, for a reload
+	Redis   redis.UniversalClient
+	Store   *sql.Store
+	Environ []string // what crawlers may inherit
+	Logger  *slog.Logger
+
+	Forwarder *output.Forwarder // takes the crawlers' output; nil writes text to standard error
+	Kill      <-chan struct{}   // closed: crawlers that are being stopped get no more time
+
+	Version, Revision string
+}
+
+// Manager is the daemon. Make it with New; Run is its whole life.
+type Manager struct {
+	Options
+	conf    *configs.Config
+	spawner *process.Spawner
+	outputs *output.Sinks
+	metrics *status.Metrics
+	journal *sql.Journal
+	replies *control.Replier
+	events  *status.Publisher
+	lists   *lists
+	lease   *lease
+	fleet   *fleet
+	born    time.Time
+	bound   chan string // the HTTP end's address
+
+	active     atomic.Bool
+	ready      atomic.Bool // the sources were read
+	postgresUp atomic.Bool
+	kick       chan struct{} // the sources are to be read at once
+	polledAt   atomic.Int64
+}
+
+// New makes a manager and tests what the machine offers.
+func New(o Options) (*Manager, error) {
+	conf := o.Config
+	spawner, err := process.New(process.Options{
+		Name: conf.Manager.Name, Scope: conf.Redis.Prefix + "\x00" + conf.Redis.URL.Reveal(), Logger: o.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	outputs, err := output.NewSinks(output.SinksOptions{Forwarder: o.Forwarder, Logger: o.Logger})
+	if err != nil {
+		return nil, err
+	}
+	m := &Manager{
+		Options: o, conf: conf, spawner: spawner, outputs: outputs, born: time.Now(),
+		bound: make(chan string, 1), kick: make(chan struct{}, 1),
+	}
+	m.metrics = status.NewMetrics(status.MetricsOptions{WithoutSources: !conf.HTTP.SourceLabels, Version: o.Version, Revision: o.Revision})
+	m.journal = sql.NewJournal(o.Store, sql.JournalOptions{OnMarked: m.metrics.RunsInterrupted, Logger: o.Logger})
+	m.replies = control.NewReplier(control.ReplierOptions{Client: o.Redis, Channel: conf.Redis.Replies(), Manager: conf.Manager.Name, Logger: o.Logger})
+	m.events = status.NewPublisher(status.PublisherOptions{Client: o.Redis, Channel: conf.Redis.Events(), Dropped: m.metrics.EventsDropped, Logger: o.Logger})
+	m.lease = &lease{
+		client: o.Redis, key: conf.Redis.ManagerKey(), knows: spawner.Knows,
+		every: conf.Manager.StatusInterval, ttl: conf.Manager.StatusTTL, logger: o.Logger,
+	}
+	m.lists = newLists(o.Redis, conf.Redis, o.Logger)
+	m.fleet = m.newFleet()
+	m.observe()
+	return m, nil
+}
+
+func (m *Manager) newFleet() *fleet {
+	host, _ := os.Hostname()
+	f := &fleet{
+		conf: m.conf, name: m.conf.Manager.Name, tempRoot: defaultTempRoot(m.spawner.Prefix()), environ: m.Environ, logger: m.Logger,
+		lists: m.lists, history: m.Store, journal: m.journal, metrics: m.metrics, publish: m.events.Publish, outputs: m.outputs,
+		needs: worker.Needs{Start: starter(m.spawner), Gate: m.gate(), Kill: m.Kill},
+		late:  m.lease.late,
+		load:  m.reload, interruptedText: m.conf.Runs.InterruptedText,
+		identity: identity{Manager: m.conf.Manager.Name, Host: host, BootID: process.BootID()},
+	}
+	f.init()
+	return f
+}
+
+func (m *Manager) observe() {
+	m.metrics.Observe(status.Observed{
+		Workers: m.workersByPhase, WaitingTicks: m.waitingTicks,
+		JournalPending: func() int { return m.journal.Stats().Pending },
+		JournalDropped: func() map[string]uint64 {
+			s := m.journal.Stats()
+			return map[string]uint64{"process": s.DroppedProcesses, "log": s.DroppedLogs}
+		},
+		RedisUp:    func() bool { return m.lease.up.Load() },
+		PostgresUp: m.postgresUp.Load, Active: m.active.Load,
+	})
+}
+
+// Run is the life of the manager. It ends with the context (nil), or with an error that says which part of it is broken.
+func (m *Manager) Run(ctx context.Context) error {
+	m.warnOfWays()
+	running, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	life := context.WithoutCancel(ctx)
+
+	base := newLoops(life, fail)
+	defer base.end()
+	base.start("processes", m.spawner.Run)
+	base.start("output", m.outputs.Run)
+	base.start("http", m.server().Run)
+
+	if err := m.becomeActive(running); err != nil {
+		return ended(ctx, running, err)
+	}
+	late := newLoops(life, fail) // what the fleet's last words need
+	late.start("journal", m.journal.Run)
+	late.start("replies", m.replies.Run)
+	late.start("events", m.events.Run)
+	keep := newLoops(life, fail)
+	keep.start("lease", m.lease.Run)
+	keep.start("lists", m.lists.Run)
+	keep.start("status", m.statusLoop)
+	fleet := newLoops(life, fail)
+	fleet.start("fleet", m.fleet.Run)
+	feed := newLoops(life, fail) // what brings work
+	feed.start("sources", m.pollLoop)
+	feed.start("commands", m.listener().Run)
+	feed.start("usage", m.usageLoop)
+	feed.start("repair", m.repairLoop)
+
+	<-running.Done()
+	err := ended(ctx, running, nil)
+	if err == nil {
+		m.drain(life)
+	}
+	m.Logger.Info("stopping", "reason", cause(err))
+	feed.end()
+	fleet.end()
+	keep.end()
+	if !errors.Is(err, ErrOtherHands) {
+		m.leave()
+	}
+	late.end()
+	m.Logger.Info("stopped")
+	return err
+}
+
+func cause(err error) string {
+	if err == nil {
+		return "asked to"
+	}
+	return err.Error()
+}
+
+// ended is nil for an end that was asked for, else what broke.
+func ended(asked, running context.Context, err error) error {
+	if asked.Err() != nil {
+		return nil
+	}
+	if running.Err() != nil {
+		return context.Cause(running)
+	}
+	return err
+}
+
+func (m *Manager) warnOfWays() {
+	w := m.spawner.Ways()
+	m.Logger.Info("manager starts", "name", m.conf.Manager.Name, "version", m.Version, "pid", os.Getpid(),
+		"fingerprint", w.Fingerprint, "children", w.Children)
+	if w.Why != "" {
+		m.Logger.Warn("processes are found by a weaker way here", "reason", w.Why)
+	}
+}
+
+func (m *Manager) gate() func(context.Context) error {
+	rate := newPacer(m.conf.Manager.StartRate)
+	return func(ctx context.Context) error {
+		if err := m.lease.Gate(ctx); err != nil {
+			return err
+		}
+		return rate.Wait(ctx)
+	}
+}
+
+func (m *Manager) reload() (*configs.Config, error) {
+	conf, err := m.Load()
+	if err != nil {
+		return nil, err
+	}
+	if fixed := changedFixed(m.conf, conf); len(fixed) > 0 {
+		m.Logger.Warn("these keys take effect at the next start only", "keys", strings.Join(fixed, ", "))
+		conf.Redis, conf.Postgres, conf.HTTP, conf.Log = m.conf.Redis, m.conf.Postgres, m.conf.HTTP, m.conf.Log
+		conf.Manager.Name, conf.Manager.Collector = m.conf.Manager.Name, m.conf.Manager.Collector
+	}
+	return conf, nil
+}
+
+// Reload reads the configuration again, as SIGHUP asks for. A file with an error changes nothing.
+func (m *Manager) Reload() {
+	m.fleet.inbox.put(func() {
+		m.fleet.command(control.Command{Action: control.ActionReload, By: "SIGHUP"}, func(control.Reply) {})
+	})
+}
+
+func (m *Manager) listener() *control.Listener {
+	return control.NewListener(control.ListenerOptions{
+		Client: m.Redis, Channel: m.conf.Redis.Control(), Logger: m.Logger,
+		Handle: func(_ context.Context, c control.Command) {
+			m.fleet.inbox.put(func() { m.fleet.command(c, func(r control.Reply) { m.replies.Reply(r) }) })
+		},
+		Subscribed: func(context.Context) { m.pollNow() },
+		Reply:      func(r control.Reply) { m.replies.Reply(r) },
+		Bad:        m.metrics.BadCommand,
+	})
+}
+
+// leave deletes the status hash, then the key, so that nobody sees a status without its manager.
+func (m *Manager) leave() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if err := m.writer().Delete(ctx); err != nil {
+		m.Logger.Warn("the status hash could not be deleted; it expires by itself", "error", err)
+	}
+	if err := m.lease.Release(ctx); err != nil {
+		m.Logger.Warn("the manager's key could not be released; it expires by itself", "error", err)
+	}
+}
+
+func (m *Manager) writer() *status.Writer {
+	return status.NewWriter(status.WriterOptions{
+		Client: m.Redis, Key: m.conf.Redis.Status(), TTL: m.conf.Manager.StatusTTL,
+		HolderKey: m.conf.Redis.ManagerKey(), Holder: m.lease.text,
+	})
+}
+
+// server is the HTTP end. A busy address is waited for: a standby beside the active manager finds it busy.
+func (m *Manager) server() *status.Server {
+	return &status.Server{
+		Listen: m.conf.HTTP.Listen, RetryBusy: true, Logger: m.Logger,
+		Bound: func(a net.Addr) { m.bound <- a.String() },
+		Handler: status.Handler(status.HandlerOptions{
+			Health: m.health, Ready: m.readiness, Metrics: m.metrics, Output: m.outputOf, Pprof: m.conf.HTTP.Pprof,
+		}),
+	}
+}

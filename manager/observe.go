@@ -1,0 +1,172 @@
+package manager
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"crawlkeeper/configs"
+	"crawlkeeper/sql"
+	"crawlkeeper/status"
+	"crawlkeeper/worker"
+)
+
+// identity says who started the processes that are written down.
+type identity struct {
+	Manager, Host, BootID string
+}
+
+// secondMark is when the runs of a crawler that ended are marked again: one may have been opened in its last moment.
+const secondMark = 5 * time.Second
+
+// observer writes down what a worker does. Its methods are called by the worker's goroutine.
+type observer struct {
+	f *fleet
+	s *source
+}
+
+// Moved publishes a change of phase.
+func (o observer) Moved(m worker.Move) {
+	o.f.publish(status.Event{Source: m.Source, From: string(m.From), To: string(m.To), Cause: string(m.Cause), At: m.At})
+	f, s := o.f, o.s
+	switch {
+	case m.To == worker.Running && !m.From.Up():
+		at := m.At
+		f.inbox.put(func() { f.started(s, at) })
+	case m.From.Up() && !m.To.Up():
+		f.inbox.put(func() { f.ended(s) })
+	case m.To == worker.Stopped:
+		f.inbox.put(func() { f.forget(s) })
+	}
+}
+
+// Process writes the evidence.
+func (o observer) Process(i worker.Incarnation) {
+	f := o.f
+	f.journal.Process(processRow(i, f.identity))
+	switch i.Status {
+	case worker.StatusRunning:
+		f.metrics.Started(i.Source)
+		o.say(slog.LevelInfo, fmt.Sprintf("crawler started pid=%d", i.Pid), "pid", i.Pid, "by", i.By)
+	case worker.StatusEnded:
+		o.mark(i)
+	case worker.StatusExited:
+		f.metrics.Exited(i.Source, string(i.Cause))
+		f.metrics.Swept(i.Source, len(i.Swept))
+		o.tellEnd(i)
+	}
+}
+
+// mark marks the runs that the crawler left open: now, and again a little later.
+func (o observer) mark(i worker.Incarnation) {
+	m := sql.Mark{
+		Source: i.Source, Ended: i.EndedAt, FinishedAt: i.EndedAt,
+		Error: fmt.Sprintf("%s (%s: %s)", o.f.interruptedText, i.Cause, i.Exit),
+	}
+	o.f.journal.Mark(m)
+	time.AfterFunc(secondMark, func() { o.f.journal.Mark(m) })
+}
+
+func (o observer) tellEnd(i worker.Incarnation) {
+	level := slog.LevelInfo
+	var text strings.Builder
+	switch {
+	case i.Pid == 0 && !i.Cause.Unwanted():
+		fmt.Fprintf(&text, "start given up: %s", i.Cause)
+	case i.Cause == worker.StartFailed:
+		level = slog.LevelError
+		fmt.Fprintf(&text, "crawler could not be started: %s", i.Error)
+	case i.Cause.Unwanted():
+		level = slog.LevelError
+		fmt.Fprintf(&text, "crawler ended by itself: %s (%s) after %s", i.Cause, i.Exit, round(i.Exit.Ran))
+	default:
+		fmt.Fprintf(&text, "crawler ended: %s (%s), asked for by %s", i.Cause, i.Exit, i.By)
+	}
+	if i.Delay > 0 {
+		fmt.Fprintf(&text, ", next start in %s", round(i.Delay))
+	}
+	if i.Reason != "" {
+		fmt.Fprintf(&text, "; spider closed (%s)", i.Reason)
+	}
+	if len(i.Swept) > 0 {
+		fmt.Fprintf(&text, "; it left %d processes, which were ended", len(i.Swept))
+	}
+	args := []any{"cause", i.Cause, "pid", i.Pid}
+	if n := len(i.LastLines); n > 0 {
+		args = append(args, "last_line", i.LastLines[n-1])
+	}
+	o.say(level, text.String(), args...)
+}
+
+func round(d time.Duration) time.Duration {
+	if d < time.Second {
+		return d.Round(time.Millisecond)
+	}
+	return d.Round(100 * time.Millisecond)
+}
+
+// say logs a line and writes it to crawl_logs.
+func (o observer) say(level slog.Level, text string, args ...any) {
+	o.f.logger.With("source", o.s.code).Log(o.f.workCtx, level, text, args...)
+	o.f.log(o.s.code, levelWord(level), text)
+}
+
+func levelWord(l slog.Level) string {
+	switch {
+	case l >= slog.LevelError:
+		return levelError
+	case l >= slog.LevelWarn:
+		return levelWarning
+	}
+	return levelInfo
+}
+
+// log writes a row of crawl_logs. Any goroutine.
+func (f *fleet) log(code, level, text string) {
+	f.journal.Log(sql.LogLine{Source: code, Level: level, Message: text, At: time.Now()})
+}
+
+func processRow(i worker.Incarnation, who identity) sql.Process {
+	row := sql.Process{
+		ID: i.ID, Source: i.Source, Kind: "crawler", Manager: who.Manager, Host: who.Host, BootID: who.BootID,
+		Pid: i.Pid, StartTime: i.StartTime, Fingerprint: i.Fingerprint, Command: configs.MaskArgs(i.Argv), Binary: i.Binary, Dir: i.Dir,
+		Status: i.Status, QueuedAt: i.QueuedAt, StartedAt: i.StartedAt, EndedAt: i.EndedAt,
+		Cause: string(i.Cause), By: i.By, LastLines: slices.Clone(i.LastLines), CPUTime: i.Exit.CPUTime, Swept: len(i.Swept),
+	}
+	if i.Status == worker.StatusEnded {
+		row.Status = sql.ProcessRunning // its tree is not gone yet
+		row.EndedAt = time.Time{}
+	}
+	if i.Error != "" {
+		row.LastLines = append(row.LastLines, i.Error)
+	}
+	if i.Reason != "" && !slices.ContainsFunc(row.LastLines, func(l string) bool { return strings.Contains(l, "Spider closed") }) {
+		row.LastLines = append(row.LastLines, "Spider closed ("+i.Reason+")")
+	}
+	if i.Status == worker.StatusExited && i.Pid != 0 {
+		if i.Exit.Signal != 0 {
+			row.Signal = signalName(i.Exit.Signal)
+		} else {
+			code := i.Exit.Code
+			row.ExitCode = &code
+		}
+	}
+	return row
+}
+
+func hex(n uint32) string { return strconv.FormatUint(uint64(n), 16) }
+
+func signalName(s syscall.Signal) string { return unix.SignalName(s) }
+
+// The values of crawl_logs.level.
+const (
+	levelInfo    = "INFO"
+	levelWarning = "WARNING"
+	levelError   = "ERROR"
+)

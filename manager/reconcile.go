@@ -1,0 +1,237 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	"crawlkeeper/configs"
+	"crawlkeeper/sql"
+	"crawlkeeper/worker"
+	"crawlkeeper/worker/output"
+	"crawlkeeper/worker/process"
+)
+
+// rows takes what a poll read: all sources, or nothing where nothing changed. asked is when the poll began.
+func (f *fleet) rows(rows []sql.Source, changed bool, asked time.Time) {
+	now := time.Now()
+	if !changed {
+		for _, s := range f.sources {
+			f.settleOverlay(s, asked, now)
+		}
+		return
+	}
+	first := !f.loaded
+	seen := make(map[string]bool, len(rows))
+	for _, row := range rows {
+		if !f.admit(row.Code) {
+			continue
+		}
+		seen[row.Code] = true
+		f.upsert(row, asked, now)
+	}
+	for code, s := range f.sources {
+		if !seen[code] && !s.gone {
+			f.remove(s)
+		}
+	}
+	maps.DeleteFunc(f.refused, func(code string, _ string) bool { return !inRows(rows, code) })
+	if first {
+		f.loaded = true
+		f.logger.Info("sources read", "sources", len(f.sources))
+	}
+}
+
+func inRows(rows []sql.Source, code string) bool {
+	for _, r := range rows {
+		if r.Code == code {
+			return true
+		}
+	}
+	return false
+}
+
+// admit refuses codes that cannot be a name, and says so once.
+func (f *fleet) admit(code string) bool {
+	err := CheckCode(code)
+	if err == nil {
+		return true
+	}
+	if _, told := f.refused[code]; !told {
+		f.refused[code] = err.Error()
+		f.logger.Error("a source is refused", "source", fmt.Sprintf("%q", code), "reason", err)
+	}
+	return false
+}
+
+func (f *fleet) upsert(row sql.Source, asked, now time.Time) {
+	s := f.sources[row.Code]
+	if s == nil {
+		s = &source{code: row.Code, trigger: triggerSchedule, heapSlot: -1, lastDue: f.lost[row.Code]}
+		f.sources[row.Code] = s
+		s.base = row
+		f.refresh(s, now)
+		f.begin(s)
+		f.tell(s)
+		f.place(s, now)
+		return
+	}
+	if s.gone {
+		s.gone = false
+		f.logger.Info("a source came back", "source", s.code)
+	}
+	s.base = row
+	if !f.settleOverlay(s, asked, now) {
+		f.apply(s, now)
+	}
+}
+
+// settleOverlay drops what commands changed once the database shows it, and tells whether it did.
+func (f *fleet) settleOverlay(s *source, asked, now time.Time) bool {
+	if s.own.committed.IsZero() || !asked.After(s.own.committed) {
+		return false
+	}
+	s.own = overlay{}
+	f.apply(s, now)
+	return true
+}
+
+// apply brings a source in line with its row.
+func (f *fleet) apply(s *source, now time.Time) {
+	f.refresh(s, now)
+	f.tell(s)
+	f.place(s, now)
+}
+
+// refresh computes everything that follows from the row and the configuration.
+func (f *fleet) refresh(s *source, now time.Time) {
+	s.row = s.base
+	s.own.apply(&s.row)
+	adapter, ok := f.conf.Adapter(s.row.Adapter)
+	noCrawl := ""
+	if !ok {
+		noCrawl = noAdapter(s.row.Adapter)
+	}
+	if noCrawl != "" && noCrawl != s.noCrawl {
+		f.logger.Error("a source has no crawler", "source", s.code, "reason", noCrawl)
+		f.log(s.code, levelError, "no crawler: "+noCrawl)
+	}
+	s.noCrawl = noCrawl
+	s.adapter = adapter
+	f.replan(s, now)
+	if !ok {
+		return
+	}
+	if s.spec == nil || !s.specOf.Equal(adapter) {
+		s.spec, s.specOf = workerSpec(s.code, adapter, f.tempRoot, f.environment), adapter
+		if s.output != nil {
+			if err := s.output.Configure(outputOptions(s.code, adapter.Output)); err != nil {
+				f.logger.Error("the output of a source cannot be set", "source", s.code, "error", err)
+			}
+		}
+	}
+}
+
+// tell says to the worker what is wanted, where that has changed.
+func (f *fleet) tell(s *source) {
+	d := f.desire(s)
+	if d == s.told {
+		return
+	}
+	s.told = d
+	s.worker.Want(d)
+}
+
+func (f *fleet) desire(s *source) worker.Desire {
+	up, why := s.wanted(f.conf.Manager.Disabled)
+	return worker.Desire{Up: up, Spec: s.spec, By: why}
+}
+
+// begin gives a source its worker.
+func (f *fleet) begin(s *source) {
+	needs := f.needs
+	needs.Logger = f.logger.With("source", s.code)
+	needs.Observer = observer{f, s}
+	needs.Clean = func(ctx context.Context) {
+		if due := f.lists.Clean(ctx, s.code); due != "" {
+			if t, err := time.Parse(dueLayout, due); err == nil {
+				f.inbox.put(func() { f.cleaned(s, t) })
+			}
+		}
+	}
+	if f.outputs != nil {
+		out, err := f.outputs.Output(s.code, outputOptions(s.code, s.adapter.Output))
+		if err != nil {
+			f.logger.Error("the output of a source cannot be taken", "source", s.code, "error", err)
+		} else {
+			s.output, needs.Open = out, out.Open
+		}
+	}
+	s.worker = worker.New(s.code, needs)
+	ctx, end := context.WithCancel(f.workCtx)
+	s.end = end
+	f.workers.Go(func() { _ = s.worker.Run(ctx) })
+}
+
+func outputOptions(code string, o configs.Output) output.Options {
+	var mode output.Mode
+	for _, to := range o.To {
+		switch to {
+		case configs.OutputForward:
+			mode |= output.Forward
+		case configs.OutputFile:
+			mode |= output.File
+		case configs.OutputInherit:
+			mode |= output.Inherit
+		}
+	}
+	keep := o.Keep
+	if keep == 0 {
+		keep = 1 << 30 // all
+	}
+	return output.Options{Mode: mode, File: output.FileOptions{
+		Path: o.Dir + "/" + code + ".log", MaxBytes: int64(o.MaxSize), MaxAge: o.MaxAge, Keep: keep, Compress: o.Compress,
+	}}
+}
+
+// remove ends the crawler of a source that was deleted. It leaves once nothing of it is left.
+func (f *fleet) remove(s *source) {
+	s.gone = true
+	f.logger.Info("a source was deleted", "source", s.code)
+	f.tell(s)
+	f.place(s, time.Now())
+	f.forget(s)
+}
+
+// forget drops a source that was deleted and has no process any more.
+func (f *fleet) forget(s *source) {
+	if !s.gone || s.worker.Snapshot().Phase != worker.Stopped {
+		return
+	}
+	s.heapAt = time.Time{}
+	f.heap.place(s)
+	s.close()
+	delete(f.sources, s.code)
+	f.metrics.ForgetSource(s.code)
+}
+
+// reload takes another configuration. Adapters that changed restart only their own crawlers.
+func (f *fleet) reload(conf *configs.Config) {
+	f.conf = conf
+	now := time.Now()
+	for _, s := range f.sources {
+		f.apply(s, now)
+	}
+}
+
+// starter makes a Spawner what a worker needs.
+func starter(s *process.Spawner) func(context.Context, process.Spec) (worker.Process, error) {
+	return func(ctx context.Context, spec process.Spec) (worker.Process, error) {
+		p, err := s.Start(ctx, spec)
+		if err != nil {
+			return nil, err // not p: a nil pointer in an interface is not nil
+		}
+		return p, nil
+	}
+}

@@ -1,0 +1,72 @@
+package manager
+
+import (
+	"iter"
+	"time"
+
+	"crawlkeeper/status"
+	"crawlkeeper/worker"
+)
+
+// record says what the status hash has about a source.
+func (f *fleet) record(s *source, into *status.Record, now time.Time) {
+	w := s.worker.Snapshot()
+	*into = status.Record{
+		Pid: w.Pid, Restarting: s.asked > 0, StartedAt: w.StartedAt, NextRunAt: s.due,
+		Phase: string(w.Phase), Paused: s.row.PausedUntil.After(now), Enabled: s.row.Enabled, Trigger: s.trigger,
+		Restarts: w.Restarts, BackoffUntil: w.BackoffUntil, LastExit: s.exit(w.LastExit),
+		Manager: f.name, UpdatedAt: w.Since, Problem: s.noCrawl,
+	}
+	if into.Problem == "" {
+		into.Problem = s.noTicks
+	}
+	if w.Pid != 0 {
+		into.RSSBytes, into.CPUPercent = s.rss, s.cpu
+	}
+	if s.waits {
+		into.Queue = 1
+	}
+	if into.Paused {
+		into.PausedUntil, into.PauseReason = s.row.PausedUntil, s.row.PauseReason
+		if s.row.PausedUntil.After(into.NextRunAt) {
+			into.NextRunAt = s.row.PausedUntil
+		}
+	}
+}
+
+// exit converts each exit once: records are compared by pointer.
+func (s *source) exit(e *worker.Exit) *status.Exit {
+	if e == nil {
+		return nil
+	}
+	if s.exitOf == e {
+		return s.exitAs
+	}
+	out := &status.Exit{At: e.At, Cause: string(e.Cause), RanSeconds: e.Ran.Seconds()}
+	switch {
+	case e.Signal != 0:
+		out.Signal = signalName(e.Signal)
+	case e.Cause != worker.StartFailed:
+		code := e.Code
+		out.Code = &code
+	}
+	s.exitOf, s.exitAs = e, out
+	return out
+}
+
+// records yields the record of every source. It is run by the fleet's goroutine.
+func (f *fleet) records() iter.Seq2[string, *status.Record] {
+	return func(yield func(string, *status.Record) bool) {
+		now := time.Now()
+		var r status.Record
+		for code, s := range f.sources {
+			if s.gone {
+				continue
+			}
+			f.record(s, &r, now)
+			if !yield(code, &r) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package manager
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"crawlkeeper/configs"
+	"crawlkeeper/manager/schedule"
+	"crawlkeeper/sql"
+	"crawlkeeper/status"
+	"crawlkeeper/worker"
+	"crawlkeeper/worker/output"
+	"crawlkeeper/worker/process"
+)
+
+// source is what the fleet knows of one source. It belongs to the goroutine of fleet.Run, but for the worker and the
+// output, which look after themselves.
+type source struct {
+	code    string
+	base    sql.Source // its row, as last read
+	row     sql.Source // the same with what commands changed since on top
+	own     overlay
+	adapter configs.Adapter
+	noCrawl string // why it has no crawler; "" where it may have one
+	noTicks string // why it gets no ticks
+	gone    bool   // deleted; it leaves when its crawler has ended
+
+	worker *worker.Worker
+	output *output.Output
+	end    context.CancelFunc // ends the worker
+	spec   *worker.Spec
+	specOf configs.Adapter // the spec was made of
+	exitOf *worker.Exit    // exitAs was made of
+	exitAs *status.Exit
+	told   worker.Desire // what the worker was told last
+
+	// When the next tick goes out.
+	plan      schedule.Plan
+	planKey   string
+	anchor    time.Time // an interval counts from here
+	due       time.Time // never zero once the source was seen
+	trigger   string    // of the next tick
+	up        bool      // its crawler runs
+	asked     int       // restarts that are under way
+	pushing   bool      // a tick is on its way
+	waits     bool      // our last tick still waited when last looked at
+	toldWaits bool      // and that was logged
+	paused    bool      // as the last turn saw it
+	retry     time.Duration
+	retryAt   time.Time // a push that failed is tried again then
+	said      string    // the error of its list that was logged last
+	starts    int       // of its crawler
+	heapAt    time.Time
+	heapSlot  int // -1 when it is not in the heap
+
+	lastDue time.Time // pushed last, by whichever manager
+
+	rss int64
+	cpu int
+}
+
+// overlay is what commands changed and the database does not show yet.
+type overlay struct {
+	pause     bool // PausedUntil and PauseReason are ours
+	until     time.Time
+	reason    string
+	by        string
+	wanted    string // "" = not ours
+	version   int    // of the last change
+	committed time.Time
+}
+
+func (o overlay) apply(row *sql.Source) {
+	if o.pause {
+		row.PausedUntil, row.PauseReason, row.PausedBy = o.until, o.reason, o.by
+	}
+	if o.wanted != "" {
+		row.Wanted = o.wanted
+	}
+}
+
+// CheckCode says why a code cannot be used as a name: in a key, an argument, a file.
+func CheckCode(code string) error {
+	switch {
+	case code == "" || len(code) > 128:
+		return fmt.Errorf("a code has 1 to 128 bytes, this one has %d", len(code))
+	case !utf8.ValidString(code):
+		return fmt.Errorf("the code is not valid UTF-8")
+	case code[0] == '-' || code[0] == '.':
+		return fmt.Errorf("a code does not begin with %q", code[:1])
+	case code == "all" || strings.HasPrefix(code, "adapter:"):
+		return fmt.Errorf("%q has another meaning in commands", code)
+	}
+	for _, r := range code {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_.:-", r) {
+			return fmt.Errorf("a code has letters, digits and _ . : - only, not %q", r)
+		}
+	}
+	return nil
+}
+
+// wanted tells whether a crawler is wanted, and who says so.
+func (s *source) wanted(disabled string) (bool, string) {
+	switch {
+	case s.gone:
+		return false, "source deleted"
+	case s.noCrawl != "":
+		return false, s.noCrawl
+	case s.row.Wanted == sqlStopped:
+		return false, "stop"
+	case !s.row.Enabled && disabled == configs.DisabledStop:
+		return false, "source disabled"
+	}
+	return true, "manager"
+}
+
+// The values of crawl_source_options.wanted.
+const (
+	sqlUp      = "up"
+	sqlStopped = "stopped"
+)
+
+// specKey changes where a crawler has to be started anew.
+func specKey(code string, a configs.Adapter, env map[string]string) string {
+	data, err := json.Marshal([]any{a.Argv(code), a.Dir, env, a.EnvInherit, a.PassURLs, a.Output})
+	if err != nil {
+		return code
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(data))
+}
+
+// workerSpec says how the crawler of a source is run.
+func workerSpec(code string, a configs.Adapter, tempRoot string, env func(configs.Adapter, string) []string) *worker.Spec {
+	return &worker.Spec{
+		Key:         specKey(code, a, map[string]string(a.Env)),
+		Process:     process.Spec{Argv: a.Argv(code), Dir: a.Dir, TempRoot: tempRoot},
+		Env:         func() []string { return env(a, code) },
+		StopTimeout: a.StopTimeout,
+		Delay:       worker.Delay{Min: a.Backoff.Min, Max: a.Backoff.Max, Stable: a.Backoff.Stable, Jitter: a.Backoff.Jitter},
+	}
+}
+
+// replan reads the schedule anew where it changed, and says why there can be no ticks.
+func (s *source) replan() (changed bool) {
+	interval := "null"
+	if s.row.IntervalSeconds != nil {
+		interval = fmt.Sprint(*s.row.IntervalSeconds)
+	}
+	url := ""
+	if s.adapter.Tick == configs.TickScrapyRedis {
+		url = tickURL(s.row.Payload, s.adapter.URL)
+		if url == "" {
+			url = "missing"
+		}
+	}
+	key := strings.Join([]string{s.row.Schedule, s.row.Timezone, s.row.Jitter.String(), interval, url}, "\x00")
+	if key == s.planKey {
+		return false
+	}
+	s.planKey = key
+	plan, err := makePlan(s.row)
+	s.plan, s.noTicks = plan, ""
+	switch {
+	case err != nil:
+		s.noTicks = err.Error()
+	case url == "missing":
+		s.plan, s.noTicks = schedule.Plan{}, "no url: set `url` in the source's payload or in its adapter"
+	}
+	return true
+}
+
+func makePlan(row sql.Source) (schedule.Plan, error) {
+	if row.Schedule != "" {
+		return schedule.Cron(row.Schedule, row.Timezone, row.Jitter)
+	}
+	if row.IntervalSeconds == nil {
+		return schedule.Plan{}, fmt.Errorf("it has neither interval_seconds nor a schedule")
+	}
+	seconds := time.Duration(*row.IntervalSeconds)
+	if seconds > schedule.MaxInterval/time.Second {
+		seconds = schedule.MaxInterval/time.Second + 1 // no overflow below
+	}
+	return schedule.Every(seconds*time.Second, row.Jitter)
+}
+
+// waitsAtStart tells whether a start makes the source due only at its next regular time.
+func (s *source) waitsAtStart() bool {
+	if s.adapter.OnStart == "" {
+		return s.row.Schedule != ""
+	}
+	return s.adapter.OnStart == configs.OnStartWait
+}
+
+func (s *source) rule() string {
+	if s.plan.IsCron() {
+		return ruleAfter
+	}
+	return ruleAt
+}
