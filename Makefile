@@ -1,0 +1,56 @@
+# Everything that one does with this repository. `make help` lists it.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS  := -s -w -X main.version=$(VERSION)
+SQLC     := CGO_ENABLED=0 go tool -modfile=internal/tools/sqlc.mod sqlc
+LINT     := go tool -modfile=internal/tools/lint.mod golangci-lint
+PACKAGES ?= ./...
+
+.PHONY: help setup build demo demo-scrapy test test-long lint fix gen bench clean
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## install what the machine lacks: Redis, Postgres, a virtual environment with Scrapy
+	@./internal/tools/setup.sh
+
+build: ## build bin/crawlkeeper
+	@mkdir -p bin
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/crawlkeeper ./cmd/crawlkeeper
+
+demo: setup build ## watch real crawlers being kept alive, on private servers (FOR=20s ends it)
+	./bin/crawlkeeper demo $(if $(FOR),--for $(FOR))
+
+demo-scrapy: setup build ## the same with the Scrapy project of examples/scrapy
+	./bin/crawlkeeper demo --scrapy $(if $(FOR),--for $(FOR))
+
+test: setup ## every test, with the race detector, against real servers
+	go test -race -timeout 20m $(PACKAGES)
+	cd examples/scrapy && ../../.venv/bin/python -m unittest -q
+
+test-long: setup ## soaks, long fuzzing, nightly things (FUZZ=10m for each target)
+	CRAWLKEEPER_TEST_LONG=1 go test -race -timeout 3h $(PACKAGES)
+	./internal/tools/fuzz.sh $(or $(FUZZ),10m)
+
+lint: ## formatting, vet, golangci-lint, modernisations, generated code
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "gofmt would change:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
+	go vet ./...
+	$(LINT) run ./...
+	@diff=$$(go fix -diff ./...); test -z "$$diff" || { echo "$$diff"; echo "run: make fix"; exit 1; }
+	$(SQLC) diff -f sql/sqlc.yaml
+
+fix: ## format and modernise
+	gofmt -w $$(git ls-files '*.go')
+	go fix ./...
+
+gen: ## generate code anew: queries, the configuration's schema
+	$(SQLC) generate -f sql/sqlc.yaml
+	go generate ./...
+
+bench: ## Go benchmarks of the hot paths
+	go test -run '^$$' -bench . -benchmem $(PACKAGES)
+
+clean: ## remove what was built
+	rm -rf bin
