@@ -201,7 +201,7 @@ func checkParsed(data []byte) error {
 		return err
 	}
 	if back, err := control.Parse(again); err != nil || !cmp.Equal(c, back) {
-		return fmt.Errorf("%s is %+v after a round trip (%v), was %+v", again, back, err, c)
+		return fmt.Errorf("%s is %+v after a round trip (%v), was %+v", again, back, err, c) //nolint:errorlint // it may be nil
 	}
 	return nil
 }

@@ -24,7 +24,6 @@ import (
 type bench struct {
 	*fleet
 	t    *testing.T
-	stop context.CancelFunc
 	done chan struct{}
 
 	mu      sync.Mutex
@@ -197,7 +196,7 @@ func (b *bench) do(c control.Command) control.Reply {
 	case r := <-got:
 		return r
 	case <-time.After(time.Hour):
-		b.t.Fatalf("no reply to %s", c.Action)
+		b.t.Errorf("no reply to %s", c.Action)
 		return control.Reply{}
 	}
 }
@@ -211,7 +210,7 @@ func (b *bench) crash(code string) {
 }
 
 func row(code string, interval int) sql.Source {
-	return sql.Source{Code: code, Adapter: "x", Enabled: true, IntervalSeconds: &interval, BackfillHours: ptr(24), Wanted: sqlUp}
+	return sql.Source{Code: code, Adapter: "x", Enabled: true, IntervalSeconds: &interval, BackfillHours: new(24), Wanted: sqlUp}
 }
 
 func fleetBubble(t *testing.T, test func(b *bench)) {

@@ -127,7 +127,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	defer fail(nil)
 	life := context.WithoutCancel(ctx)
 
-	base := newLoops(life, fail)
+	base := newLoops(life, fail, m.Logger)
 	defer base.end()
 	base.start("processes", m.spawner.Run)
 	base.start("output", m.outputs.Run)
@@ -136,17 +136,17 @@ func (m *Manager) Run(ctx context.Context) error {
 	if err := m.becomeActive(running); err != nil {
 		return ended(ctx, running, err)
 	}
-	late := newLoops(life, fail) // what the fleet's last words need
+	late := newLoops(life, fail, m.Logger) // what the fleet's last words need
 	late.start("journal", m.journal.Run)
 	late.start("replies", m.replies.Run)
 	late.start("events", m.events.Run)
-	keep := newLoops(life, fail)
+	keep := newLoops(life, fail, m.Logger)
 	keep.start("lease", m.lease.Run)
 	keep.start("lists", m.lists.Run)
 	keep.start("status", m.statusLoop)
-	fleet := newLoops(life, fail)
+	fleet := newLoops(life, fail, m.Logger)
 	fleet.start("fleet", m.fleet.Run)
-	feed := newLoops(life, fail) // what brings work
+	feed := newLoops(life, fail, m.Logger) // what brings work
 	feed.start("sources", m.pollLoop)
 	feed.start("commands", m.listener().Run)
 	feed.start("usage", m.usageLoop)

@@ -188,7 +188,7 @@ func outputOptions(code string, o configs.Output) output.Options {
 	}
 	keep := o.Keep
 	if keep == 0 {
-		keep = 1 << 30 // all
+		keep = -1 // none
 	}
 	return output.Options{Mode: mode, File: output.FileOptions{
 		Path: o.Dir + "/" + code + ".log", MaxBytes: int64(o.MaxSize), MaxAge: o.MaxAge, Keep: keep, Compress: o.Compress,

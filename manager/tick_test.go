@@ -9,20 +9,21 @@ import (
 	"crawlkeeper/sql"
 )
 
-func ptr[T any](v T) *T { return &v }
+//go:fix inline
+func ptr[T any](v T) *T { return new(v) }
 
 // What the old manager pushed, as its json.dumps wrote it.
 func TestBareTicksAreTheOldOnes(t *testing.T) {
 	t.Parallel()
 	for want, in := range map[string]tick{
-		`{"trigger": "startup", "backfill_hours": 24}`:    {trigger: triggerStartup, backfill: ptr(24)},
+		`{"trigger": "startup", "backfill_hours": 24}`:    {trigger: triggerStartup, backfill: new(24)},
 		`{"trigger": "schedule", "backfill_hours": null}`: {trigger: triggerManual, payload: json.RawMessage(`{"x":1}`), url: "http://x"},
 		`{"trigger": "schedule", "backfill_hours": 0, "history": {"target": "2026-01-01T00:00:00+00:00", "position": null}}`: {
-			trigger: triggerSchedule, backfill: ptr(0), history: sql.History{Target: "2026-01-01T00:00:00+00:00"}},
+			trigger: triggerSchedule, backfill: new(0), history: sql.History{Target: "2026-01-01T00:00:00+00:00"}},
 		`{"trigger": "restart", "backfill_hours": 1, "history": {"target": "2026-01-01", "position": "2026-02-03"}}`: {
-			trigger: triggerRestart, backfill: ptr(1), history: sql.History{Target: "2026-01-01", Position: "2026-02-03"}},
+			trigger: triggerRestart, backfill: new(1), history: sql.History{Target: "2026-01-01", Position: "2026-02-03"}},
 		`{"trigger": "restart", "backfill_hours": 2}`: {
-			trigger: triggerRestart, backfill: ptr(2), history: sql.History{Target: "2026-01-01", Done: true}},
+			trigger: triggerRestart, backfill: new(2), history: sql.History{Target: "2026-01-01", Done: true}},
 	} {
 		if got := string(in.encode(configs.TickBare)); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
@@ -34,7 +35,7 @@ func TestPlainTicksHaveMoreButOurOwnWin(t *testing.T) {
 	t.Parallel()
 	due := time.Date(2026, 11, 29, 10, 41, 0, 123456000, time.UTC)
 	got := string(tick{
-		code: "src", trigger: triggerManual, due: due, backfill: ptr(24),
+		code: "src", trigger: triggerManual, due: due, backfill: new(24),
 		payload: json.RawMessage(`{"url":"http://a/<b>","trigger":"evil","tick_id":1,"depth":{"n":[1,null]}}`), url: "http://adapter",
 	}.encode(configs.TickPlain))
 	want := `{"trigger": "manual", "backfill_hours": 24, "tick_id": "` + tickID("src", due) +
@@ -50,7 +51,7 @@ func TestPlainTicksHaveMoreButOurOwnWin(t *testing.T) {
 func TestScrapyRedisTicksHaveOnlyURLAndMeta(t *testing.T) {
 	t.Parallel()
 	for payload, url := range map[string]string{`{"url":"http://a","n":1}`: "http://a", `{"n":1}`: "http://adapter", ``: "http://adapter"} {
-		in := tick{code: "src", trigger: triggerSchedule, backfill: ptr(24), payload: json.RawMessage(payload), url: "http://adapter"}
+		in := tick{code: "src", trigger: triggerSchedule, backfill: new(24), payload: json.RawMessage(payload), url: "http://adapter"}
 		var got map[string]json.RawMessage
 		if err := json.Unmarshal(in.encode(configs.TickScrapyRedis), &got); err != nil {
 			t.Fatal(err)

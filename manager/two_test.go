@@ -177,8 +177,7 @@ func TestAnOldManagerThatRunsIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.source("a")
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
+	ctx := t.Context()
 	go func() { // as the old manager does
 		for ctx.Err() == nil {
 			w.rdb.HSet(ctx, "crawler:status", "a", `{"state": "running", "pid": 1, "started_at": null, "next_run_at": "2026-01-01T00:00:00+00:00"}`)

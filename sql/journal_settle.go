@@ -3,6 +3,7 @@ package sql
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -33,8 +34,8 @@ func (j *Journal) settle(ctx context.Context, g group) error {
 			j.written(part)
 			work = work[1:]
 		case outcome == away:
-			for i := len(work) - 1; i >= 0; i-- {
-				j.restore(work[i], time.Time{})
+			for _, rest := range slices.Backward(work) {
+				j.restore(rest, time.Time{})
 			}
 			j.wentAway(err)
 			return err

@@ -2,6 +2,7 @@ package sql
 
 import (
 	"container/list"
+	"slices"
 	"time"
 )
 
@@ -57,8 +58,7 @@ func (q *queue[K, V]) take(n int, now time.Time) (taken []*item[K, V]) {
 
 // restore puts items back in front that were taken and not written. What was accepted meanwhile for the same key is later.
 func (q *queue[K, V]) restore(items []*item[K, V], notBefore time.Time) {
-	for i := len(items) - 1; i >= 0; i-- {
-		it := items[i]
+	for _, it := range slices.Backward(items) {
 		it.notBefore = notBefore
 		if e, ok := q.index[it.key]; ok {
 			it.value = q.merge(it.value, itemOf[K, V](e).value)

@@ -101,10 +101,10 @@ SELECT s.code IS NOT NULL, s.history_position::timestamptz, pg_typeof(s.history_
        coalesce(s.history_done, false), coalesce(f.etag, ''), coalesce(f.last_modified, '')
 FROM (SELECT) one
 LEFT JOIN sources s ON s.code = $1
-LEFT JOIN crawl_feed_state f ON f.url = $2`
+LEFT JOIN crawl_feed_state f ON f.source = $1 AND f.url = $2`
 	var k known
 	var position pgtype.Timestamptz
-	err := s.pool.QueryRow(ctx, query, s.source, s.stateKey(address)).
+	err := s.pool.QueryRow(ctx, query, s.source, stateKey(address)).
 		Scan(&k.HasSource, &position, &k.PositionDate, &k.HistoryDone, &k.Validators.ETag, &k.Validators.LastModified)
 	if err != nil {
 		return known{}, fmt.Errorf("read state of feed: %w", err)
@@ -132,12 +132,9 @@ WHERE source = $1 AND published_at >= $2 AND published_at < $2 + interval '1 day
 	return oldest.UTC(), nil
 }
 
-// stateKey is the feed's address with the source's code as its fragment, which no
-// server ever sees: two sources of one feed must not share what they have seen.
-func (s *store) stateKey(address *url.URL) string {
-	key := *address
-	key.Fragment = s.source
-	text := key.String()
+// stateKey is the feed's address, or what stands for one that is too long for an index.
+func stateKey(address *url.URL) string {
+	text := address.String()
 	if len(text) > maxKeyBytes {
 		return digest(text)
 	}
@@ -210,13 +207,13 @@ func (s *store) saveState(ctx context.Context, tx pgx.Tx, state *feedState) erro
 		return nil
 	}
 	statement, args := `
-INSERT INTO crawl_feed_state (url, last_status, fetched_at, etag, last_modified)
-VALUES ($1, 200, $2, nullif($3, ''), nullif($4, ''))
-ON CONFLICT (url) DO UPDATE SET last_status = excluded.last_status, fetched_at = excluded.fetched_at,
+INSERT INTO crawl_feed_state (source, url, last_status, fetched_at, etag, last_modified)
+VALUES ($1, $2, 200, $3, nullif($4, ''), nullif($5, ''))
+ON CONFLICT (source, url) DO UPDATE SET last_status = excluded.last_status, fetched_at = excluded.fetched_at,
   etag = excluded.etag, last_modified = excluded.last_modified`,
-		[]any{s.stateKey(state.Address), now(), state.Validators.ETag, state.Validators.LastModified}
+		[]any{s.source, stateKey(state.Address), now(), state.Validators.ETag, state.Validators.LastModified}
 	if state.NotModified {
-		statement, args = `UPDATE crawl_feed_state SET last_status = 304, fetched_at = $2 WHERE url = $1`, args[:2]
+		statement, args = `UPDATE crawl_feed_state SET last_status = 304, fetched_at = $3 WHERE source = $1 AND url = $2`, args[:3]
 	}
 	if _, err := tx.Exec(ctx, statement, args...); err != nil {
 		return fmt.Errorf("write state of feed: %w", err)

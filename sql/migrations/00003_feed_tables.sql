@@ -18,11 +18,13 @@ CREATE TABLE crawl_feed_items (
 );
 CREATE INDEX ix_crawl_feed_items_published ON crawl_feed_items (source, published_at DESC);
 
--- What the last fetch of a feed said, for conditional requests.
+-- What the last fetch of a feed said, for conditional requests. Two sources of one feed do not share what they have seen.
 CREATE TABLE crawl_feed_state (
-  url text PRIMARY KEY,
+  source text NOT NULL,
+  url text NOT NULL,
   etag text,
   last_modified text,
   last_status integer,
-  fetched_at timestamptz
+  fetched_at timestamptz,
+  PRIMARY KEY (source, url)
 );

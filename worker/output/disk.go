@@ -182,7 +182,7 @@ func (f *logFile) append(lines []byte) (int, error) {
 	n, err := d.file.Write(lines)
 	whole := bytes.LastIndexByte(lines[:n], '\n') + 1
 	if whole < n {
-		d.torn = false
+		d.torn = !takeBack(d.file, n-whole)
 	}
 	d.size += int64(whole)
 	return whole, err

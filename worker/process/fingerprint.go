@@ -3,6 +3,7 @@ package process
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -83,7 +84,7 @@ func lockSlot(name, scope string, slot int) (*os.File, error) {
 		return nil, fmt.Errorf("open the lock file: %w", err)
 	}
 	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if err == syscall.EWOULDBLOCK {
+	if errors.Is(err, syscall.EWOULDBLOCK) {
 		file.Close()
 		return nil, nil
 	}

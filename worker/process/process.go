@@ -121,7 +121,7 @@ func (p *Process) wait() {
 // Signal sends a signal to the leader alone. A leader that has ended is no error.
 func (p *Process) Signal(sig syscall.Signal) error {
 	var sent error
-	err := p.conn.Control(func(fd uintptr) { sent = unix.PidfdSendSignal(int(fd), unix.Signal(sig), nil, 0) })
+	err := p.conn.Control(func(fd uintptr) { sent = unix.PidfdSendSignal(int(fd), sig, nil, 0) })
 	if err != nil || errors.Is(sent, unix.ESRCH) { // closed after the sweep, or ended
 		return nil
 	}

@@ -75,7 +75,7 @@ func pidsIn(t *testing.T, file string, n int) []int {
 	eventually(t, "pids in "+file, func() bool {
 		data, _ := os.ReadFile(file)
 		pids = pids[:0]
-		for _, f := range strings.Fields(string(data)) {
+		for f := range strings.FieldsSeq(string(data)) {
 			if pid, err := strconv.Atoi(f); err == nil {
 				pids = append(pids, pid)
 			}

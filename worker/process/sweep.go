@@ -176,10 +176,11 @@ func (w *walker) walk(pid int, owner *tree, orphan bool) {
 	// A dead leader of living threads is Z and cannot be reaped yet: it counts as alive.
 	dead := st.dead() && (!orphan || reap(pid))
 	if owner != nil && (orphan || !dead) {
-		w.found[owner] = w.found[owner] // stirred
+		members := w.found[owner]
 		if !dead {
-			w.found[owner] = append(w.found[owner], member{pid, st})
+			members = append(members, member{pid, st})
 		}
+		w.found[owner] = members
 	}
 	if dead {
 		return

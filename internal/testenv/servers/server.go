@@ -34,12 +34,31 @@ func newForker() *forker {
 	f := &forker{requests: make(chan func()), done: make(chan struct{})}
 	go func() {
 		defer close(f.done)
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		for request := range f.requests {
-			request()
-		}
+		offMainThread(func() {
+			for request := range f.requests {
+				request()
+			}
+		})
 	}()
 	return f
+}
+
+// offMainThread calls f on a locked thread that ends with f and is not the main one: the main thread never ends before the process
+// does, and it is the one that adopts orphans, which others (process.Spawner, the demo) tell from servers by that.
+func offMainThread(f func()) {
+	runtime.LockOSThread()
+	if unix.Gettid() != os.Getpid() {
+		f()
+		return // still locked: the thread ends with this goroutine
+	}
+	done := make(chan struct{})
+	go func() { // elsewhere, as the main thread is held by the lock above
+		defer close(done)
+		runtime.LockOSThread()
+		f()
+	}()
+	<-done
+	runtime.UnlockOSThread()
 }
 
 // close ends the thread, and with it what was started from it and still runs.
