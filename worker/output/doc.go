@@ -13,7 +13,7 @@
 // What always holds:
 //
 //   - A pipe is read as long as its crawler lives. Nothing that a reader of a pipe does waits for a disk, for standard error or for
-//     a follower without a limit: a place that works but is slower than the crawler holds the crawler back by at most pauseLimit for each 64 KiB,
+//     a follower without a limit: a place that works but is slower than the crawler holds the crawler back by at most pauseLimit for each read of up to 64 KiB,
 //     a place that is stuck by nothing at all.
 //   - Memory is bounded. Buffers for reading are few and shared; unfinished lines, lines that wait for the disk and lines that wait for standard
 //     error each have a limit in bytes for all crawlers together, and one source cannot take all of it.

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -46,7 +47,7 @@ type fingerprint struct {
 // hold; the kernel lets go of it however we end.
 func newFingerprint(name, scope string) (*fingerprint, error) {
 	for slot := range maxSlots {
-		file, err := lockSlot(name, scope, slot)
+		file, err := lockSlot(name, scope, slot, true)
 		if err != nil {
 			return nil, err
 		}
@@ -68,7 +69,7 @@ func (f *fingerprint) lost(sweep func(prefixes []uint32)) {
 		if slot == f.slot {
 			continue
 		}
-		if file, err := lockSlot(f.name, f.scope, slot); err == nil && file != nil {
+		if file, err := lockSlot(f.name, f.scope, slot, false); err == nil && file != nil {
 			defer unlock(file)
 			prefixes = append(prefixes, prefix(f.name, f.scope, slot))
 		}
@@ -76,27 +77,51 @@ func (f *fingerprint) lost(sweep func(prefixes []uint32)) {
 	sweep(prefixes)
 }
 
-func lockSlot(name, scope string, slot int) (*os.File, error) {
+// lockSlot locks the file of a slot; nil where another holds it, or, without create, where there is none.
+func lockSlot(name, scope string, slot int, create bool) (*os.File, error) {
 	sum := sha256.Sum256([]byte(name + "\x00" + scope))
 	path := filepath.Join(os.TempDir(), fmt.Sprintf("crawlkeeper-%x-%d-%d.lock", sum[:6], os.Getuid(), slot))
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open the lock file: %w", err)
+	flags := os.O_RDWR | syscall.O_NOFOLLOW
+	if create {
+		flags |= os.O_CREATE
 	}
-	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
+	for {
+		file, err := os.OpenFile(path, flags, 0o600)
+		switch {
+		case !create && errors.Is(err, fs.ErrNotExist):
+			return nil, nil
+		case err != nil:
+			return nil, fmt.Errorf("open the lock file: %w", err)
+		}
+		err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case err == nil && isAt(file, path):
+			return file, nil
+		case err == nil: // its last holder removed it meanwhile
+			file.Close()
+			continue
+		}
 		file.Close()
-		return nil, nil
-	}
-	if err != nil {
-		file.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, nil
+		}
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
-	return file, nil
 }
 
-// unlock lets go at once: a child that is just being forked still has the file, and with it the lock, until its exec.
+func isAt(file *os.File, path string) bool {
+	held, err := file.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Lstat(path)
+	return err == nil && os.SameFile(held, there)
+}
+
+// unlock removes the file and lets go at once: a child that is just being forked still has the file, and with it the
+// lock, until its exec. Only a holder that is killed leaves its file.
 func unlock(file *os.File) {
+	_ = os.Remove(file.Name())
 	_ = syscall.Flock(int(file.Fd()), syscall.LOCK_UN)
 	file.Close()
 }

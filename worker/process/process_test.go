@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -313,6 +314,38 @@ func TestLostTreesAreFoundByTheirPrefix(t *testing.T) {
 	eventually(t, "the child is gone", func() bool { return !alive(child) })
 	unlock(second.finger.lock)
 	second.null.Close()
+}
+
+func TestOwnVariablesWin(t *testing.T) {
+	t.Parallel()
+	s := spawner(t)
+	root := t.TempDir()
+	out, _, _, err := Output(t.Context(), s, Spec{
+		ID: "mine", Argv: []string{"env"}, TempRoot: root, Env: []string{"TMPDIR=/theirs", Marker + "=theirs", "PATH=/usr/bin:/bin"},
+	})
+	must(t, err)
+	got := strings.Fields(string(out))
+	slices.Sort(got)
+	if want := []string{Marker + "=mine", "PATH=/usr/bin:/bin", "TMPDIR=" + root + "/mine"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+func TestLockFilesGoWithTheirManagers(t *testing.T) {
+	t.Parallel()
+	scope := t.TempDir()
+	file, err := lockSlot(t.Name(), scope, 3, true)
+	must(t, err)
+	if other, err := lockSlot(t.Name(), scope, 3, true); other != nil || err != nil {
+		t.Errorf("locked twice: %v %v", other, err)
+	}
+	unlock(file)
+	if _, err := os.Stat(file.Name()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is left: %v", file.Name(), err)
+	}
+	if none, err := lockSlot(t.Name(), scope, 3, false); none != nil || err != nil {
+		t.Errorf("found %v %v", none, err)
+	}
 }
 
 func TestOutputOfAShortProgram(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -172,14 +173,14 @@ func (s *Spawner) Start(ctx context.Context, spec Spec) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	env := append(spec.Env[:len(spec.Env):len(spec.Env)], Marker+"="+spec.ID)
+	env := setenv(spec.Env, Marker, spec.ID)
 	temp := ""
 	if spec.TempRoot != "" {
 		temp = filepath.Join(spec.TempRoot, spec.ID)
 		if err := os.MkdirAll(temp, 0o700); err != nil {
 			return nil, &StartError{spec.Argv[0], "temporary directory: " + reason(err), err}
 		}
-		env = append(env, "TMPDIR="+temp)
+		env = setenv(env, "TMPDIR", temp)
 	}
 	p, err := s.start(ctx, spec, path, env)
 	if err != nil {
@@ -191,6 +192,17 @@ func (s *Spawner) Start(ctx context.Context, spec Spec) (*Process, error) {
 	p.temp = temp
 	go p.wait()
 	return p, nil
+}
+
+// setenv returns a copy in which the variable stands once: of two of one name, programs differ in which they read.
+func setenv(env []string, name, value string) []string {
+	out := make([]string, 0, len(env)+2)
+	for _, entry := range env {
+		if !strings.HasPrefix(entry, name+"=") {
+			out = append(out, entry)
+		}
+	}
+	return append(out, name+"="+value)
 }
 
 func (s *Spawner) start(ctx context.Context, spec Spec, path string, env []string) (*Process, error) {
