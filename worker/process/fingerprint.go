@@ -70,7 +70,7 @@ func (f *fingerprint) lost(sweep func(prefixes []uint32)) {
 			continue
 		}
 		if file, err := lockSlot(f.name, f.scope, slot, false); err == nil && file != nil {
-			defer unlock(file)
+			defer unlock(file, true)
 			prefixes = append(prefixes, prefix(f.name, f.scope, slot))
 		}
 	}
@@ -118,10 +118,12 @@ func isAt(file *os.File, path string) bool {
 	return err == nil && os.SameFile(held, there)
 }
 
-// unlock removes the file and lets go at once: a child that is just being forked still has the file, and with it the
-// lock, until its exec. Only a holder that is killed leaves its file.
-func unlock(file *os.File) {
-	_ = os.Remove(file.Name())
+// unlock lets go at once: a child that is just being forked still has the file, and with it the lock, until its exec. The
+// file stays where something may be left that a later manager has to find: what bears the prefix of this slot.
+func unlock(file *os.File, clean bool) {
+	if clean {
+		_ = os.Remove(file.Name())
+	}
 	_ = syscall.Flock(int(file.Fd()), syscall.LOCK_UN)
 	file.Close()
 }

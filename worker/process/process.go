@@ -171,6 +171,7 @@ func (p *Process) Sweep(ctx context.Context) (Report, error) {
 // release gives back what the process held, once nothing of its tree is left.
 func (p *Process) release() {
 	<-p.tree.done
+	p.spawner.live.Add(-1)
 	var status syscall.WaitStatus
 	for {
 		if _, err := syscall.Wait4(p.pid, &status, 0, nil); err != syscall.EINTR {

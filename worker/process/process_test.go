@@ -312,7 +312,7 @@ func TestLostTreesAreFoundByTheirPrefix(t *testing.T) {
 		t.Errorf("swept %v, want pid %d", r.Swept, child)
 	}
 	eventually(t, "the child is gone", func() bool { return !alive(child) })
-	unlock(second.finger.lock)
+	unlock(second.finger.lock, true)
 	second.null.Close()
 }
 
@@ -339,7 +339,7 @@ func TestLockFilesGoWithTheirManagers(t *testing.T) {
 	if other, err := lockSlot(t.Name(), scope, 3, true); other != nil || err != nil {
 		t.Errorf("locked twice: %v %v", other, err)
 	}
-	unlock(file)
+	unlock(file, true)
 	if _, err := os.Stat(file.Name()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%s is left: %v", file.Name(), err)
 	}

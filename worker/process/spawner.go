@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -45,6 +46,7 @@ type Spawner struct {
 	wake   chan struct{} // a tree waits for its next pass
 	ended  chan struct{} // closed when the forking thread has ended
 	null   *os.File
+	live   atomic.Int64 // processes that were started and are not swept
 }
 
 type forkRequest struct {
@@ -78,7 +80,7 @@ func New(o Options) (*Spawner, error) {
 	finger.test()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
-		unlock(finger.lock)
+		unlock(finger.lock, true)
 		return nil, fmt.Errorf("open the null device: %w", err)
 	}
 	s := &Spawner{
@@ -111,7 +113,7 @@ func (s *Spawner) Prefix() uint32 { return s.finger.prefix }
 // still run when the forking thread ends, and nobody sweeps their trees then.
 func (s *Spawner) Run(ctx context.Context) error {
 	defer s.null.Close()
-	defer unlock(s.finger.lock)
+	defer func() { unlock(s.finger.lock, s.live.Load() == 0) }()
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGCHLD)
 	defer signal.Stop(signals)
@@ -190,6 +192,7 @@ func (s *Spawner) Start(ctx context.Context, spec Spec) (*Process, error) {
 		return nil, err
 	}
 	p.temp = temp
+	s.live.Add(1)
 	go p.wait()
 	return p, nil
 }

@@ -64,6 +64,7 @@ func (k *keeper) run(ctx context.Context, signals <-chan os.Signal) {
 		case <-k.timer.C:
 		case <-ctx.Done():
 			for t := range k.trees { // nobody is left to end them; the leaders' kin dies with the container or is found by its number
+				k.s.live.Add(1) // for good: something may be left
 				close(t.done)
 			}
 			return
@@ -91,9 +92,9 @@ func (k *keeper) drain() {
 
 // pass looks once at the orphans and what is below them, reaps the dead and kills what belongs to a tree that ended.
 func (k *keeper) pass(now time.Time) {
-	found := k.look()
+	found, vanished := k.look()
 	for t := range k.trees {
-		if members, stirred := found[t]; stirred {
+		if members, stirred := found[t]; stirred || vanished {
 			t.empty = 0
 			t.kill(members)
 			k.schedule(t, now)
@@ -139,8 +140,9 @@ type member struct {
 
 // look walks down from the orphans and returns the living members of each tree that waits. A tree of which it reaped one
 // is in the map too, if without members: what that one forked last may have come to us after the list was read.
-// Without trees that wait it only reaps.
-func (k *keeper) look() map[*tree][]member {
+// vanished tells that an orphan was gone before it was known whose it was: that holds for every tree. Without trees that
+// wait it only reaps.
+func (k *keeper) look() (found map[*tree][]member, vanished bool) {
 	var roots []int
 	if k.s.ways.Children {
 		roots = children(nil, k.self, k.self)
@@ -148,29 +150,38 @@ func (k *keeper) look() map[*tree][]member {
 		roots = k.orphansByScan()
 	}
 	if len(roots) == 0 {
-		return nil
+		return nil, false
 	}
 	w := walker{index: k.index(), found: map[*tree][]member{}, seen: map[int]bool{}, deep: len(k.trees) > 0}
 	for _, pid := range roots {
 		w.walk(pid, nil, true)
 	}
-	return w.found
+	return w.found, w.vanished
 }
 
 type walker struct {
-	index index
-	found map[*tree][]member
-	seen  map[int]bool
-	deep  bool
+	index    index
+	found    map[*tree][]member
+	seen     map[int]bool
+	deep     bool
+	vanished bool
 }
 
 func (w *walker) walk(pid int, owner *tree, orphan bool) {
+	if w.seen[pid] {
+		return
+	}
 	st, ok := readStat(pid)
-	if !ok || w.seen[pid] || !w.deep && !st.dead() {
+	number, known := numberOf(pid)
+	if !ok || !known {
+		w.vanished = w.vanished || orphan
+		return
+	}
+	if !w.deep && !st.dead() {
 		return
 	}
 	w.seen[pid] = true
-	if t := w.index.owner(pid, st); t != nil {
+	if t := w.index.owner(pid, number, st); t != nil {
 		owner = t
 	}
 	// A dead leader of living threads is Z and cannot be reaped yet: it counts as alive.
@@ -240,8 +251,8 @@ func (k *keeper) index() index {
 
 // owner goes by the fingerprint; where a process bears none of ours, by group and session (the leader is still a
 // zombie, its number cannot be another's), then by the marker in its environment.
-func (x index) owner(pid int, st stat) *tree {
-	if number, ok := numberOf(pid); ok && number != unix.RLIM_INFINITY && number>>32 == uint64(x.prefix) {
+func (x index) owner(pid int, number uint64, st stat) *tree {
+	if number != unix.RLIM_INFINITY && number>>32 == uint64(x.prefix) {
 		return x.number[number] // nil: a living crawler's
 	}
 	if t := x.leader[st.group]; t != nil {
