@@ -101,7 +101,7 @@ func serviceLink(name, text string) bool {
 var secretVariables = sync.OnceValue(func() []string {
 	var names []string
 	for name, s := range Default().settings() {
-		_, secret := s.target.Interface().(Secret)
+		_, secret := reflect.TypeAssert[Secret](s.target)
 		if secret || strings.HasSuffix(s.key, ".url_file") {
 			names = append(names, name)
 		}

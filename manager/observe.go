@@ -53,6 +53,9 @@ func (o observer) Process(i worker.Incarnation) {
 	switch i.Status {
 	case worker.StatusRunning:
 		f.metrics.Started(i.Source)
+		if last := o.s.worker.Snapshot(); last.Restarts > 0 && last.LastExit != nil {
+			f.metrics.Restarted(string(last.LastExit.Cause))
+		}
 		o.say(slog.LevelInfo, fmt.Sprintf("crawler started pid=%d", i.Pid), "pid", i.Pid, "by", i.By)
 	case worker.StatusEnded:
 		o.mark(i)

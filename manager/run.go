@@ -10,6 +10,7 @@ import (
 	"crawlkeeper/sql"
 	"crawlkeeper/status"
 	"crawlkeeper/worker"
+	"crawlkeeper/worker/output"
 	"crawlkeeper/worker/process"
 )
 
@@ -169,47 +170,71 @@ func (m *Manager) writeStatus(ctx context.Context, w *status.Writer) error {
 	})
 }
 
-// usageLoop measures what the trees use.
+// usageLoop measures what the trees use, and counts the lines of output that were lost.
 func (m *Manager) usageLoop(ctx context.Context) error {
-	type cpu struct {
-		id   string
-		used time.Duration
-		at   time.Time
-	}
-	last := map[string]cpu{}
 	ticker := time.NewTicker(usageEvery)
 	defer ticker.Stop()
+	meter := meter{last: map[string]usage{}, lost: map[string]uint64{}}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
+			m.measure(ctx, &meter)
 		}
-		running := map[string]*worker.Snapshot{}
-		m.fleet.ask(ctx, func() {
-			for code, s := range m.fleet.sources {
-				if snap := s.worker.Snapshot(); snap.Pid != 0 {
-					running[code] = snap
-				}
+	}
+}
+
+// meter remembers what was measured last, by source.
+type meter struct {
+	last map[string]usage
+	lost map[string]uint64
+}
+
+type usage struct {
+	process string
+	cpu     time.Duration
+	at      time.Time
+}
+
+func (m *Manager) measure(ctx context.Context, meter *meter) {
+	running := map[string]*worker.Snapshot{}
+	outputs := map[string]*output.Output{}
+	m.fleet.ask(ctx, func() {
+		for code, s := range m.fleet.sources {
+			if snap := s.worker.Snapshot(); snap.Pid != 0 {
+				running[code] = snap
+			}
+			if s.output != nil {
+				outputs[code] = s.output
+			}
+		}
+	})
+	next := make(map[string]usage, len(running))
+	for code, snap := range running {
+		u := process.UsageOf(snap.Pid)
+		now := usage{snap.ProcessID, u.CPU, time.Now()}
+		percent := 0
+		if before, ok := meter.last[code]; ok && before.process == now.process && u.CPU >= before.cpu {
+			percent = int(100 * (u.CPU - before.cpu) / now.at.Sub(before.at))
+		}
+		next[code] = now
+		m.fleet.inbox.put(func() {
+			if s := m.fleet.sources[code]; s != nil {
+				s.rss, s.cpu = u.RSS, percent
 			}
 		})
-		next := make(map[string]cpu, len(running))
-		for code, snap := range running {
-			u := process.UsageOf(snap.Pid)
-			now := cpu{snap.ProcessID, u.CPU, time.Now()}
-			percent := 0
-			if before, ok := last[code]; ok && before.id == now.id && u.CPU >= before.used {
-				percent = int(100 * (u.CPU - before.used) / now.at.Sub(before.at))
-			}
-			next[code] = now
-			m.fleet.inbox.put(func() {
-				if s := m.fleet.sources[code]; s != nil {
-					s.rss, s.cpu = u.RSS, percent
-				}
-			})
-		}
-		last = next
 	}
+	meter.last = next
+	lost := make(map[string]uint64, len(outputs))
+	for code, out := range outputs {
+		stats := out.Stats()
+		lost[code] = stats.LostForward + stats.LostFile
+		if before := meter.lost[code]; lost[code] > before {
+			m.metrics.OutputDropped(code, int(lost[code]-before))
+		}
+	}
+	meter.lost = lost
 }
 
 // health tells which loop of the manager is dead.

@@ -9,10 +9,9 @@ import (
 	"crawlkeeper/sql"
 )
 
-//go:fix inline
-func ptr[T any](v T) *T { return new(v) }
-
 // What the old manager pushed, as its json.dumps wrote it.
+//
+//go:fix inline
 func TestBareTicksAreTheOldOnes(t *testing.T) {
 	t.Parallel()
 	for want, in := range map[string]tick{

@@ -34,7 +34,7 @@ func migrate(ctx context.Context, url, before string) error {
 	defer func() { _ = conn.Close(ctx) }()
 	files, err := filepath.Glob("../../sql/migrations/*.sql")
 	if err != nil || len(files) == 0 {
-		return fmt.Errorf("no migrations: %v", err)
+		return fmt.Errorf("no migrations: %v", err) //nolint:errorlint // it may be nil
 	}
 	statements := []string{before}
 	for _, file := range files {

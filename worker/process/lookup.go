@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -109,8 +110,8 @@ func executable(path string) error {
 }
 
 func getenv(env []string, key string) string {
-	for i := len(env) - 1; i >= 0; i-- {
-		if value, ok := strings.CutPrefix(env[i], key+"="); ok {
+	for _, entry := range slices.Backward(env) {
+		if value, ok := strings.CutPrefix(entry, key+"="); ok {
 			return value
 		}
 	}
