@@ -18,6 +18,7 @@ const (
 	pollEvery  = time.Second
 	pollLimit  = 10 * time.Second
 	usageEvery = 30 * time.Second
+	usageFirst = 5 * time.Second
 	// stuckAfter is when a loop that did not turn counts as dead.
 	stuckAfter = 10 * time.Second
 )
@@ -172,7 +173,7 @@ func (m *Manager) writeStatus(ctx context.Context, w *status.Writer) error {
 
 // usageLoop measures what the trees use, and counts the lines of output that were lost.
 func (m *Manager) usageLoop(ctx context.Context) error {
-	ticker := time.NewTicker(usageEvery)
+	ticker := time.NewTicker(usageFirst) // so that a new manager shows something soon
 	defer ticker.Stop()
 	meter := meter{last: map[string]usage{}, lost: map[string]uint64{}}
 	for {
@@ -180,6 +181,7 @@ func (m *Manager) usageLoop(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
+			ticker.Reset(usageEvery)
 			m.measure(ctx, &meter)
 		}
 	}

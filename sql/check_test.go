@@ -136,3 +136,12 @@ func TestOpenHidesThePassword(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestRightsDoNotMindAMissingDefault(t *testing.T) {
+	t.Parallel()
+	pg := migrated(t)
+	pg.Exec(t, "ALTER TABLE crawl_logs ALTER id DROP DEFAULT")
+	if missing, err := open(t, pg).Rights(t.Context()); err != nil || len(missing) != 0 {
+		t.Errorf("missing are %v, %v", missing, err)
+	}
+}

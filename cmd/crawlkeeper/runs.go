@@ -100,13 +100,15 @@ func took(r sql.CrawlRun) (time.Duration, bool) {
 	return max(0, r.FinishedAt.Sub(r.StartedAt)), true
 }
 
-// preciseDuration has two or three digits: "340 ms", "2.4 s", "12 min".
+// preciseDuration has two or three digits: "340 ms", "2.4 s", "90 s", "12 min".
 func preciseDuration(d time.Duration) string {
 	switch {
 	case d < time.Second:
 		return fmt.Sprintf("%d ms", d.Milliseconds())
 	case d < 10*time.Second:
 		return fmt.Sprintf("%.1f s", d.Truncate(100*time.Millisecond).Seconds())
+	case d < 2*time.Minute:
+		return unit(d, time.Second, "s")
 	}
 	return shortDuration(d)
 }

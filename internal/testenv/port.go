@@ -1,17 +1,13 @@
 package testenv
 
-import (
-	"net"
-	"testing"
-)
+import "testing"
 
-// FreePort returns a port on loopback that is free now.
+// FreePort reserves a TCP port on 127.0.0.1 until the tests of this process are over.
 func FreePort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	number, err := environment(t).FreePort()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("testenv: %v", err)
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return number
 }
