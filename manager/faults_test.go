@@ -320,7 +320,7 @@ func TestShutdownOfManyInEveryState(t *testing.T) {
 		t.Errorf("ended with %v", err)
 	}
 	t.Logf("over after %v, with a stop timeout of 2 s", time.Since(begin))
-	if left := bearing(t, prefix); len(left) != 0 {
+	if left := testenv.Bearing(t, prefix); len(left) != 0 {
 		t.Errorf("left: %v", left)
 	}
 	if n := testenv.Value[int](t, w.pg, `select count(*) from crawl_processes where status<>'exited'`); n != 0 {

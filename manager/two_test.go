@@ -138,7 +138,7 @@ func TestTwoManagers(t *testing.T) {
 					t.Errorf("%s: the first crawler lives beside the second", p.code)
 				}
 			}
-			if left := bearing(t, firstPrefix); len(left) != 0 {
+			if left := testenv.Bearing(t, firstPrefix); len(left) != 0 {
 				t.Errorf("left by the first: %v", left)
 			}
 			if end.signal == syscall.SIGSTOP {

@@ -11,12 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"crawlkeeper/internal/testenv"
 	"crawlkeeper/worker/process"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 // fakeProcess ends when it is told to, or some time after it was asked to.
 type fakeProcess struct {

@@ -19,13 +19,19 @@ var discard = slog.New(slog.DiscardHandler)
 // once, every move in the table (the fake checks all of that), and in the end what was wished last.
 func TestAnyOrder(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(r *rapid.T) {
+	for range 100 { // of 100 sequences each
+		rapid.Check(t, anySequence(t))
+	}
+}
+
+func anySequence(t *testing.T) func(*rapid.T) {
+	return func(r *rapid.T) {
 		steps := rapid.SliceOfN(rapid.IntRange(0, 7), 1, 40).Draw(r, "steps")
 		pauses := rapid.SliceOfN(rapid.Int64Range(0, int64(8*time.Second)), len(steps), len(steps)).Draw(r, "pauses")
 		takes := rapid.Int64Range(0, int64(20*time.Second)).Draw(r, "takes")
 		fails := rapid.SliceOfN(rapid.Bool(), 8, 8).Draw(r, "fails")
 		synctest.Test(t, func(t *testing.T) { anyOrder(t, steps, pauses, time.Duration(takes), fails) })
-	})
+	}
 }
 
 func anyOrder(t *testing.T, steps []int, pauses []int64, takes time.Duration, fails []bool) {

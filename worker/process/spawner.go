@@ -68,11 +68,9 @@ func New(o Options) (*Spawner, error) {
 	}
 	// What we were started with beyond the three standard descriptors is no crawler's business either. (Linux 5.11.)
 	_ = unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
-	fd, err := unix.PidfdOpen(os.Getpid(), unix.PIDFD_NONBLOCK)
-	if err != nil {
-		return nil, fmt.Errorf("open a pidfd (Linux 5.10 or later is needed): %w", err)
+	if err := tryPidfd(); err != nil {
+		return nil, err
 	}
-	unix.Close(fd)
 	finger, err := newFingerprint(o.Name, o.Scope)
 	if err != nil {
 		return nil, err
@@ -89,6 +87,25 @@ func New(o Options) (*Spawner, error) {
 	}
 	s.ways = ways(finger.works)
 	return s, nil
+}
+
+// Probe tells what this machine offers, and takes no name. The error says why nothing can be started here.
+func Probe() (Ways, error) {
+	if err := tryPidfd(); err != nil {
+		return Ways{}, err
+	}
+	finger := fingerprint{prefix: 1}
+	finger.test()
+	return ways(finger.works), nil
+}
+
+func tryPidfd() error {
+	fd, err := unix.PidfdOpen(os.Getpid(), unix.PIDFD_NONBLOCK)
+	if err != nil {
+		return fmt.Errorf("open a pidfd (Linux 5.10 or later is needed): %w", err)
+	}
+	unix.Close(fd)
+	return nil
 }
 
 func ways(fingerprint bool) Ways {
