@@ -42,12 +42,13 @@ func fine(format string, args ...any) finding {
 
 // doctor is what the checks share. They run at the same time and change nothing in it.
 type doctor struct {
-	conf    *configs.Config
-	client  redis.UniversalClient
-	store   *sql.Store
-	environ []string
-	sources []sql.Source // nil where they could not be read
-	count   int          // of sources, for what grows with it
+	conf      *configs.Config
+	client    redis.UniversalClient
+	redisAway error // why Redis does not answer
+	store     *sql.Store
+	environ   []string
+	sources   []sql.Source // nil where they could not be read
+	count     int          // of sources, for what grows with it
 }
 
 // check is one area that is looked at.
@@ -95,7 +96,10 @@ func (a *app) examine(ctx context.Context) []finding {
 	if d.client, err = a.OpenRedis(); err != nil {
 		checks = append(checks, failed("redis", err, "correct redis.url"))
 	} else {
-		checks = append(checks, check{"redis", d.redis}, check{"keys", d.keys}, check{"manager", d.manager})
+		checks = append(checks, check{"redis", d.redis})
+		if d.reachRedis(ctx); d.redisAway == nil {
+			checks = append(checks, check{"keys", d.keys}, check{"manager", d.manager})
+		}
 	}
 	if d.store, err = a.OpenStore(ctx); err != nil {
 		checks = append(checks, failed("postgres", err, "correct postgres.url"))
@@ -109,6 +113,12 @@ func (a *app) examine(ctx context.Context) []finding {
 
 func failed(name string, err error, do string) check {
 	return check{name, func(context.Context) []finding { return []finding{bad(err.Error(), do)} }}
+}
+
+func (d *doctor) reachRedis(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, reachWithin)
+	defer cancel()
+	d.redisAway = d.client.Ping(ctx).Err()
 }
 
 // readSources reads the sources that other checks need; why it could not is found by the check of Postgres.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"time"
 
@@ -12,14 +11,13 @@ import (
 
 // processFindings are about what this machine offers for ending crawlers whole.
 func processFindings(context.Context) []finding {
-	spawner, err := process.New(process.Options{Name: "doctor", Scope: fmt.Sprint(os.Getpid(), time.Now().UnixNano()), Logger: slog.New(slog.DiscardHandler)})
+	ways, err := process.Probe()
 	if err != nil {
-		return []finding{bad(fmt.Sprintf("crawlers cannot be started here: %v", err), "use Linux 5.10 or later, and let this user write to the temporary directory "+os.TempDir())}
+		return []finding{bad(fmt.Sprintf("crawlers cannot be started here: %v", err), "use Linux 5.10 or later")}
 	}
-	letGo, cancel := context.WithCancel(context.Background())
-	cancel()
-	_ = spawner.Run(letGo) // gives the lock file back
-	ways := spawner.Ways()
+	if err := writable(os.TempDir()); err != nil {
+		return []finding{bad(fmt.Sprintf("crawlers cannot be started here: %v", err), "let this user write there, or set TMPDIR to another directory")}
+	}
 	findings := []finding{procFinding("/proc/1/stat")}
 	if ways.Why != "" {
 		findings = append(findings, warn(ways.Why, "raise the limit (ulimit -x unlimited, LimitLOCKS=infinity), or take it as it is: trees are still ended, by weaker means"))

@@ -24,8 +24,8 @@ const (
 
 // redis looks at the server and at what we may do there.
 func (d *doctor) redis(ctx context.Context) []finding {
-	if err := d.client.Ping(ctx).Err(); err != nil {
-		return []finding{bad(fmt.Sprintf("%s does not answer: %v", d.conf.Redis.URL, err),
+	if d.redisAway != nil {
+		return []finding{bad(fmt.Sprintf("%s does not answer: %v", d.conf.Redis.URL, d.redisAway),
 			"is it running, is redis.url (CRAWLKEEPER_REDIS_URL) right, and are user and password?")}
 	}
 	var findings []finding

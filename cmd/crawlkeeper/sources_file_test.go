@@ -158,6 +158,20 @@ func TestCanonJSON(t *testing.T) {
 	}
 }
 
+// The text null and nothing look the same, and are not.
+func TestCompareTellsNullFromTheText(t *testing.T) {
+	t.Parallel()
+	there := []sql.Source{{Code: "a", Adapter: "null"}, {Code: "b"}}
+	changes := compareSources([]sql.SourceEdit{{Code: "a", Adapter: sql.Null[string]()}, {Code: "b", Adapter: sql.Null[string]()}}, there, false)
+	if len(changes) != 1 || changes[0].Code != "a" {
+		t.Errorf("%+v", changes)
+	}
+	changes = compareSources([]sql.SourceEdit{{Code: "a", Adapter: sql.Some("null")}, {Code: "b", Adapter: sql.Some("null")}}, there, false)
+	if len(changes) != 1 || changes[0].Code != "b" {
+		t.Errorf("%+v", changes)
+	}
+}
+
 // What export writes, apply reads, whatever stands in the database: in YAML and in JSON, and applying it changes nothing.
 func TestExportAndParseAgree(t *testing.T) {
 	t.Parallel()
