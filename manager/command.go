@@ -210,7 +210,9 @@ func (f *fleet) restart(s *source, by string, done func(error)) {
 	f.wantUp(s, &change)
 	f.change(s, change)
 	s.trigger, s.asked = triggerRestart, s.asked+1
-	s.due = time.Now()
+	if !s.waitsAtStart() {
+		s.due = time.Now()
+	}
 	f.wish(s, worker.Restart, "restart command"+by, func(err error) {
 		s.asked--
 		f.place(s, time.Now())

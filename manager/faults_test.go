@@ -269,6 +269,28 @@ func TestReload(t *testing.T) {
 	w.none()
 }
 
+func TestAReloadKeepsWhatItCannotChange(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.source("a")
+	r := w.start()
+	w.reports(1)
+	w.tickOf("a")
+	w.write(strings.Replace(w.text, "redis: {", `redis: {keys: {start_urls: "other:{code}"}, `, 1))
+	if reply := w.command(control.Command{Action: "reload"}); !reply.OK {
+		t.Errorf("%+v", reply)
+	}
+	w.must(control.Command{Action: "restart", Sources: []string{"a"}})
+	w.tickOf("a") // still in the old list
+	r.fleet.ask(t.Context(), func() {
+		for _, entry := range r.fleet.environment(r.fleet.sources["a"].adapter, "a") {
+			if strings.HasPrefix(entry, "CRAWLKEEPER_START_URLS_KEY=") && entry != "CRAWLKEEPER_START_URLS_KEY=crawler:a:start_urls" {
+				t.Error(entry)
+			}
+		}
+	})
+}
+
 func TestABrokenAdapterIsTheMatterOfItsSource(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, standin(t, "good"), "  missing: {command: [no-such-crawler]}\n", "  nodir: {command: [sh], dir: /no/such/dir}\n")

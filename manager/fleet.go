@@ -157,7 +157,7 @@ func (f *fleet) ask(ctx context.Context, do func()) bool {
 
 func (s *source) close() {
 	if s.end != nil {
-		s.end()
+		s.end(worker.ErrUnwanted)
 	}
 	if s.output != nil {
 		s.output.Close()

@@ -448,6 +448,26 @@ func TestCron(t *testing.T) {
 	})
 }
 
+func TestAStartThatWaits(t *testing.T) {
+	t.Parallel()
+	fleetBubble(t, func(b *bench) {
+		adapter := b.conf.Adapters["*"]
+		adapter.OnStart = configs.OnStartWait
+		b.conf.Adapters["*"] = adapter
+		cron := row("c", 60)
+		cron.Schedule = "@hourly"
+		b.poll(row("i", 600), cron)
+		time.Sleep(10 * time.Second)
+		b.nothing("both wait")
+		b.do(control.Command{Action: "restart", All: true})
+		b.nothing("also after a restart")
+		time.Sleep(10 * time.Minute)
+		if got := b.one("an interval later", triggerRestart); got.code != "i" {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
 func TestTickCommand(t *testing.T) {
 	t.Parallel()
 	fleetBubble(t, func(b *bench) {

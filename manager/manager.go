@@ -165,6 +165,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		m.leave()
 	}
 	late.end()
+	_ = os.Remove(m.fleet.tempRoot) // it is empty, unless something could not be ended
 	m.Logger.Info("stopped")
 	return err
 }
@@ -211,10 +212,8 @@ func (m *Manager) reload() (*configs.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	if fixed := changedFixed(m.conf, conf); len(fixed) > 0 {
+	if fixed := keepFixed(m.conf, conf); len(fixed) > 0 {
 		m.Logger.Warn("these keys take effect at the next start only", "keys", strings.Join(fixed, ", "))
-		conf.Redis, conf.Postgres, conf.HTTP, conf.Log = m.conf.Redis, m.conf.Postgres, m.conf.HTTP, m.conf.Log
-		conf.Manager.Name, conf.Manager.Collector = m.conf.Manager.Name, m.conf.Manager.Collector
 	}
 	return conf, nil
 }

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"golang.org/x/time/rate"
+	"reflect"
 
 	"crawlkeeper/configs"
 )
@@ -14,26 +15,23 @@ func newPacer(perSecond float64) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(perSecond), 1)
 }
 
-// changedFixed names the sections that a reload cannot change.
-func changedFixed(a, b *configs.Config) []string {
-	var out []string
-	if a.Redis.URL != b.Redis.URL || a.Redis.Prefix != b.Redis.Prefix || a.Redis.Status() != b.Redis.Status() || a.Redis.Control() != b.Redis.Control() {
-		out = append(out, "redis")
+// keepFixed puts back what a reload cannot change, and names it. A manager whose keys in Redis changed under it would push
+// into one list while its crawlers read another.
+func keepFixed(old, fresh *configs.Config) []string {
+	var names []string
+	note := func(name string, same bool) {
+		if !same {
+			names = append(names, name)
+		}
 	}
-	if a.Postgres != b.Postgres {
-		out = append(out, "postgres")
-	}
-	if a.HTTP != b.HTTP {
-		out = append(out, "http")
-	}
-	if a.Log != b.Log {
-		out = append(out, "log")
-	}
-	if a.Manager.Name != b.Manager.Name {
-		out = append(out, "manager.name")
-	}
-	if a.Manager.Collector != b.Manager.Collector {
-		out = append(out, "manager.collector")
-	}
-	return out
+	note("redis", reflect.DeepEqual(old.Redis, fresh.Redis))
+	note("postgres", old.Postgres == fresh.Postgres)
+	note("http", old.HTTP == fresh.HTTP)
+	note("log", old.Log == fresh.Log)
+	note("runs", reflect.DeepEqual(old.Runs, fresh.Runs))
+	kept := old.Manager
+	kept.Disabled = fresh.Manager.Disabled
+	note("manager (but for manager.disabled)", kept == fresh.Manager)
+	fresh.Redis, fresh.Postgres, fresh.HTTP, fresh.Log, fresh.Runs, fresh.Manager = old.Redis, old.Postgres, old.HTTP, old.Log, old.Runs, kept
+	return names
 }

@@ -169,7 +169,7 @@ func (f *fleet) begin(s *source) {
 		}
 	}
 	s.worker = worker.New(s.code, needs)
-	ctx, end := context.WithCancel(f.workCtx)
+	ctx, end := context.WithCancelCause(f.workCtx)
 	s.end = end
 	f.workers.Go(func() { _ = s.worker.Run(ctx) })
 }

@@ -12,7 +12,7 @@ import (
 func (f *fleet) record(s *source, into *status.Record, now time.Time) {
 	w := s.worker.Snapshot()
 	*into = status.Record{
-		Pid: w.Pid, Restarting: s.asked > 0, StartedAt: w.StartedAt, NextRunAt: s.due,
+		Pid: w.Pid, Restarting: s.asked > 0, StartedAt: w.StartedAt, NextRunAt: s.due.Add(s.plan.Spread(s.code, s.due)),
 		Phase: string(w.Phase), Paused: s.row.PausedUntil.After(now), Enabled: s.row.Enabled, Trigger: s.trigger,
 		Restarts: w.Restarts, BackoffUntil: w.BackoffUntil, LastExit: s.exit(w.LastExit),
 		Manager: f.name, UpdatedAt: w.Since, Problem: s.noCrawl,

@@ -33,7 +33,7 @@ type source struct {
 
 	worker *worker.Worker
 	output *output.Output
-	end    context.CancelFunc // ends the worker
+	end    context.CancelCauseFunc // ends the worker
 	spec   *worker.Spec
 	specOf configs.Adapter // the spec was made of
 	exitOf *worker.Exit    // exitAs was made of

@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -218,10 +219,15 @@ func (w *world) command(c control.Command) control.Reply {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	r, err := control.Sender{Client: w.rdb, Control: "crawler:control", Replies: "crawler:replies"}.Send(ctx, c)
-	if err != nil {
-		w.t.Fatalf("%s: %v", c.Action, err)
-	}
+	sender := control.Sender{Client: w.rdb, Control: "crawler:control", Replies: "crawler:replies"}
+	var r control.Reply
+	eventually(w.t, "somebody takes "+c.Action, func() bool { // at its start a manager is not subscribed yet
+		var err error
+		if r, err = sender.Send(ctx, c); err != nil && !errors.Is(err, control.ErrNoManager) {
+			w.t.Fatalf("%s: %v", c.Action, err)
+		}
+		return err == nil
+	})
 	return r
 }
 

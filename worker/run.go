@@ -8,7 +8,7 @@ import (
 // Run is the life of the worker. When the context ends it stops its crawler and returns once nothing of it is left, or
 // the stop timeout and a second have passed.
 func (w *Worker) Run(ctx context.Context) error {
-	defer w.close()
+	defer func() { w.close(context.Cause(ctx)) }()
 	for ctx.Err() == nil {
 		w.runOnce(ctx)
 	}

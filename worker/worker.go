@@ -121,7 +121,7 @@ type Worker struct {
 	mu     sync.Mutex
 	desire *Desire
 	wished *wish
-	closed bool
+	closed error         // why nothing is taken any more
 	mail   chan struct{} // capacity 1: something is in the slot
 
 	// Everything below belongs to the goroutine of Run.
@@ -156,10 +156,10 @@ func (w *Worker) Wish(kind Kind, d Desire, done func(error)) {
 
 func (w *Worker) send(d *Desire, asked *wish) {
 	w.mu.Lock()
-	if w.closed {
+	if w.closed != nil {
 		w.mu.Unlock()
 		if asked != nil {
-			asked.answer(ErrShutdown)
+			asked.answer(w.closed)
 		}
 		return
 	}
@@ -197,16 +197,21 @@ func (w *Worker) answer(err error) {
 
 func (w *Worker) restartWished() bool { return w.wish != nil && w.wish.kind == Restart }
 
-// close answers what waits and refuses what comes.
-func (w *Worker) close() {
+// close answers what waits and refuses what comes. A worker that was not ended because it is unwanted ends with its
+// manager.
+func (w *Worker) close(cause error) {
+	why := ErrShutdown
+	if errors.Is(cause, ErrUnwanted) {
+		why = ErrUnwanted
+	}
 	w.mu.Lock()
-	w.closed = true
+	w.closed = why
 	asked := w.wished
 	w.wished = nil
 	w.mu.Unlock()
-	w.answer(ErrShutdown)
+	w.answer(why)
 	if asked != nil {
-		asked.answer(ErrShutdown)
+		asked.answer(why)
 	}
 }
 
