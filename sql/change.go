@@ -14,9 +14,14 @@ type SourceChange struct {
 	PausedBy      Opt[string]
 	Wanted        Opt[string]
 	ResetFailures bool // sets consecutive_failures to 0
+
+	// Done is called once what the change says is in the database: by itself, or merged into a later change of the source that
+	// overrides it. Run's goroutine calls it, before a Flush that waits for the change returns; it must not block. It is never
+	// called for what was not written. May be nil.
+	Done func()
 }
 
-// laterChange is what two changes of one source come to: field by field the later one wins.
+// laterChange is what two changes of one source come to: field by field the later one wins, and both are done when it is written.
 func laterChange(earlier, later SourceChange) SourceChange {
 	return SourceChange{
 		Source:        later.Source,
@@ -25,7 +30,19 @@ func laterChange(earlier, later SourceChange) SourceChange {
 		PausedBy:      later.PausedBy.or(earlier.PausedBy),
 		Wanted:        later.Wanted.or(earlier.Wanted),
 		ResetFailures: later.ResetFailures || earlier.ResetFailures,
+		Done:          both(earlier.Done, later.Done),
 	}
+}
+
+// both calls the first, then the second; either may be nil.
+func both(first, second func()) func() {
+	if first == nil {
+		return second
+	}
+	if second == nil {
+		return first
+	}
+	return func() { first(); second() }
 }
 
 // changesSource tells whether a change writes the shared table.

@@ -2,6 +2,7 @@ package sql
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -97,6 +98,16 @@ func flush(t *testing.T, j *Journal) {
 	defer cancel()
 	if err := j.Flush(ctx); err != nil {
 		t.Fatalf("flush: %v, %+v", err, j.Stats())
+	}
+}
+
+// flushPutOff is flush where something is refused for now.
+func flushPutOff(t *testing.T, j *Journal) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := j.Flush(ctx); !errors.Is(err, ErrPutOff) {
+		t.Fatalf("flush: %v, want ErrPutOff, %+v", err, j.Stats())
 	}
 }
 

@@ -2,18 +2,24 @@ package sql
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
 )
 
+// ErrPutOff says that the database refuses what is to be written for now: its row is locked, a right is missing, a table does not
+// fit. It is kept and tried again.
+var ErrPutOff = errors.New("what is to be written was put off, the database refuses it for now")
+
 // JournalOptions are the journal's settings; zero fields mean the defaults.
 type JournalOptions struct {
-	Delay     time.Duration              // how long a group is gathered: 3 ms
-	GroupSize int                        // entries in one transaction: 1,000
-	Bound     int                        // most waiting process rows, and log lines: 10,000 each
-	OnMarked  func(source string, n int) // called by Run for each source of which runs were marked; must not block
-	Logger    *slog.Logger               // the store's
+	Delay       time.Duration              // how long a group is gathered: 3 ms
+	GroupSize   int                        // entries in one transaction: 1,000
+	Bound       int                        // most waiting process rows, and log lines: 10,000 each
+	LastAttempt time.Duration              // how long Run goes on writing after its context has ended: 3 s
+	OnMarked    func(source string, n int) // called by Run for each source of which runs were marked; must not block
+	Logger      *slog.Logger               // the store's
 }
 
 // Journal takes what the fleet writes and commits it in groups. Accepting never waits for the database and may happen from any
@@ -87,6 +93,9 @@ func (o JournalOptions) withDefaults() JournalOptions {
 	if o.Bound == 0 {
 		o.Bound = 10_000
 	}
+	if o.LastAttempt == 0 {
+		o.LastAttempt = 3 * time.Second
+	}
 	if o.OnMarked == nil {
 		o.OnMarked = func(string, int) {}
 	}
@@ -132,16 +141,19 @@ func (j *Journal) accept(put func(seq uint64)) {
 	}
 }
 
-// Flush waits until what was accepted so far is committed. It does not wait for entries that the database refuses and that were
-// put off. The context ends the wait.
+// Flush waits until what was accepted so far is committed, or dropped for good. It returns ErrPutOff as soon as all that is left
+// of it was put off, by whomever it was accepted, and the context's cause when that ends the wait.
 func (j *Journal) Flush(ctx context.Context) error {
 	j.mu.Lock()
 	last := j.accepted
 	j.mu.Unlock()
 	for {
-		first, settled := j.oldest()
-		if first > last {
+		left, settled := j.left(last)
+		switch left {
+		case nothingLeft:
 			return nil
+		case putOffLeft:
+			return ErrPutOff
 		}
 		select {
 		case <-settled:
@@ -151,18 +163,24 @@ func (j *Journal) Flush(ctx context.Context) error {
 	}
 }
 
-// oldest is the number of the oldest entry that is not settled, and what is closed when that may have changed.
-func (j *Journal) oldest() (uint64, <-chan struct{}) {
+// remainder is what has become of the entries up to a number.
+type remainder int
+
+const (
+	nothingLeft remainder = iota
+	putOffLeft            // only entries that were put off
+	workLeft
+)
+
+// left tells what is not settled of the entries up to a number, and what is closed when that may have changed.
+func (j *Journal) left(last uint64) (remainder, <-chan struct{}) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	first := j.accepted + 1
-	if j.inFlight > 0 {
-		first = min(first, j.inFlight)
+	left := nothingLeft
+	if j.inFlight > 0 && j.inFlight <= last {
+		left = workLeft
 	}
-	first = j.processes.firstSeq(first)
-	first = j.marks.firstSeq(first)
-	first = j.changes.firstSeq(first)
-	return j.logs.firstSeq(first), j.settled
+	return max(left, j.processes.left(last), j.marks.left(last), j.changes.left(last), j.logs.left(last)), j.settled
 }
 
 // Stats tells how the journal is doing.

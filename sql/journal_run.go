@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	backoffMin  = 100 * time.Millisecond
-	backoffMax  = 5 * time.Second
-	lastAttempt = 3 * time.Second  // how long Run goes on after its context has ended
-	commitLimit = 30 * time.Second // for one transaction; a server that answers nothing counts as away then
+	backoffMin     = 100 * time.Millisecond
+	backoffMax     = 5 * time.Second
+	lastBackoffMax = 500 * time.Millisecond // in the last attempt, which is short
+	commitLimit    = 30 * time.Second       // for one transaction; a server that answers nothing counts as away then
 )
 
-// Run writes what was accepted until the context ends, then makes one last attempt of at most three seconds. What uses the journal must
-// have ended before. Run is called once; it only returns an error where entries were left.
+// Run writes what was accepted until the context ends, then goes on for JournalOptions.LastAttempt at most, until all is written.
+// What uses the journal must have ended before. Run is called once; it only returns an error where entries were left.
 func (j *Journal) Run(ctx context.Context) error {
-	work, cancel := linger(ctx, lastAttempt)
+	work, cancel := linger(ctx, j.opts.LastAttempt)
 	defer cancel()
 	backoff := backoffMin
 	for j.waitForWork(ctx) {
@@ -29,15 +29,30 @@ func (j *Journal) Run(ctx context.Context) error {
 		}
 		backoff = backoffMin
 	}
-	j.hurry()
-	err := j.writeAll(work, work)
+	err := j.finish(work)
 	if n := j.Stats().Pending; n > 0 {
-		return fmt.Errorf("%d journal entries were not written: %w", n, cmp.Or(err, context.Cause(work), errPutOff))
+		return fmt.Errorf("%d journal entries were not written: %w", n, cmp.Or(err, context.Cause(work), ErrPutOff))
 	}
 	return nil
 }
 
-var errPutOff = errors.New("the database refused them")
+// finish writes what is left until work ends. It does not wait for what was put off for longer than that. The error is the last one
+// of Postgres that was away; nil where it was not.
+func (j *Journal) finish(work context.Context) (away error) {
+	j.hurry()
+	backoff := backoffMin
+	for wait := j.untilDue(); wait <= j.opts.LastAttempt; wait = j.untilDue() {
+		pause(work, wait)
+		if work.Err() != nil {
+			break
+		}
+		if away = j.writeAll(work, work); away != nil {
+			pause(work, backoff)
+			backoff = min(2*backoff, lastBackoffMax)
+		}
+	}
+	return away
+}
 
 // hurry makes due what was put off.
 func (j *Journal) hurry() {
@@ -49,14 +64,16 @@ func (j *Journal) hurry() {
 	j.logs.hurry()
 }
 
+var errTooLate = errors.New("the time for the last attempt is over")
+
 // linger is a context that ends some time after another one has.
 func linger(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	lingering, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	lingering, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
 		pause(lingering, d)
-		cancel()
+		cancel(errTooLate)
 	})
-	return lingering, func() { stop(); cancel() }
+	return lingering, func() { stop(); cancel(nil) }
 }
 
 // pause waits for a time, or until the context ends.

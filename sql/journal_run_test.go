@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -224,9 +225,26 @@ func TestBackoffWhilePostgresIsAway(t *testing.T) {
 
 func TestTheLastAttemptIsBounded(t *testing.T) {
 	t.Parallel()
+	for _, limit := range []time.Duration{0, time.Second} {
+		t.Run(fmt.Sprint("limit ", limit), func(t *testing.T) {
+			t.Parallel()
+			lastAttemptTakes(t, frozenWriter{}, JournalOptions{LastAttempt: limit}, cmp.Or(limit, 3*time.Second))
+			away := newFakeWriter()
+			away.fail = func(group) error { return errAway }
+			lastAttemptTakes(t, away, JournalOptions{LastAttempt: limit}, cmp.Or(limit, 3*time.Second))
+			refusing := newFakeWriter()
+			refusing.fail = func(group) error { return sqlState(codeNoRight) }
+			lastAttemptTakes(t, refusing, JournalOptions{LastAttempt: limit}, 0)
+		})
+	}
+}
+
+// lastAttemptTakes ends a journal that cannot write its mark.
+func lastAttemptTakes(t *testing.T, w writer, opts JournalOptions, want time.Duration) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		j := quiet(frozenWriter{}, JournalOptions{})
+		j := quiet(w, opts)
 		j.Mark(Mark{Source: "a", Ended: noon})
 		ended := make(chan error, 1)
 		go func() { ended <- j.Run(ctx) }()
@@ -236,10 +254,40 @@ func TestTheLastAttemptIsBounded(t *testing.T) {
 		if err := <-ended; err == nil {
 			t.Error("no error although the mark was left")
 		}
-		if took := time.Since(began); took != lastAttempt {
-			t.Errorf("took %v", took)
+		if took := time.Since(began); took != want {
+			t.Errorf("the last attempt of %T took %v, want %v", w, took, want)
 		}
 	})
+}
+
+// An outage or a lock that ends in time costs nothing.
+func TestTheLastAttemptGoesOnUntilAllIsWritten(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{errAway, sqlState(codeLockTimeout)} {
+		t.Run(err.Error(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				w, done := newFakeWriter(), 0
+				back := time.Now().Add(1900 * time.Millisecond)
+				w.fail = func(group) error {
+					if time.Now().Before(back) {
+						return err
+					}
+					return nil
+				}
+				j := quiet(w, JournalOptions{})
+				j.Change(SourceChange{Source: "a", Wanted: Some("x"), Done: func() { done++ }})
+				cancel()
+				if err := j.Run(ctx); err != nil {
+					t.Error(err)
+				}
+				if w.sources["a"].wanted != "x" || done != 1 {
+					t.Errorf("%+v, done %d times", w.sources["a"], done)
+				}
+			})
+		})
+	}
 }
 
 // frozenWriter answers nothing.
@@ -338,8 +386,8 @@ func TestAKindThatCannotBeWrittenIsPutOff(t *testing.T) {
 					j.Log(line(n))
 					j.Process(Process{ID: fmt.Sprint(n)})
 				}
-				if err := j.Flush(t.Context()); err != nil {
-					t.Error(err)
+				if err := j.Flush(t.Context()); !errors.Is(err, ErrPutOff) {
+					t.Errorf("flush: %v, want ErrPutOff", err)
 				}
 				synctest.Wait()
 				if s := j.Stats(); s.Pending != 200 || s.Refused != 0 || !s.Healthy {
@@ -356,6 +404,9 @@ func TestAKindThatCannotBeWrittenIsPutOff(t *testing.T) {
 				synctest.Wait()
 				if _, n := w.counts(); n != 200 || j.Stats().Pending != 0 {
 					t.Errorf("%+v, %d log rows", j.Stats(), n)
+				}
+				if err := j.Flush(t.Context()); err != nil {
+					t.Error(err)
 				}
 			})
 		})
@@ -386,7 +437,11 @@ func TestCoalescingLosesNothing(t *testing.T) {
 				}
 				return errAway
 			}
+			before := m.done
 			_ = m.j.writeAll(t.Context(), t.Context())
+			if m.done != before {
+				t.Fatal("a change was done that was not written")
+			}
 		}
 		m.w.fail = nil
 		if err := m.j.writeAll(t.Context(), t.Context()); err != nil || m.j.Stats().Pending != 0 {
@@ -402,6 +457,8 @@ type model struct {
 	j       *Journal
 	ends    map[string][]time.Time
 	logs    int
+	changes int
+	done    int
 }
 
 func (m *model) accept(t *rapid.T) {
@@ -420,6 +477,8 @@ func (m *model) accept(t *rapid.T) {
 		m.ends[source] = append(m.ends[source], mark.Ended)
 	case 2:
 		c := drawChange(t, source)
+		c.Done = func() { m.done++ }
+		m.changes++
 		m.j.Change(c)
 		m.want.sources[source] = m.want.sources[source].apply(c)
 	case 3:
@@ -462,6 +521,9 @@ func (m *model) compare(t *rapid.T) {
 		if message != fmt.Sprint(i) {
 			t.Fatalf("log rows out of order: %v", m.w.logs)
 		}
+	}
+	if m.done != m.changes {
+		t.Fatalf("%d of %d changes are done", m.done, m.changes)
 	}
 	if len(m.w.logs) != m.logs {
 		t.Fatalf("%d log rows, want %d", len(m.w.logs), m.logs)

@@ -58,7 +58,7 @@ func (j *Journal) settle(ctx context.Context, g group) error {
 	return nil
 }
 
-// written counts a committed group.
+// written counts a committed group, and tells those whose changes are in it.
 func (j *Journal) written(g group) {
 	for _, k := range g.kinds() {
 		delete(j.complained, k)
@@ -72,6 +72,11 @@ func (j *Journal) written(g group) {
 	j.mu.Unlock()
 	if wasAway {
 		j.log.Info("postgres is back", "waiting", pending)
+	}
+	for _, c := range values(g.changes) {
+		if c.Done != nil {
+			c.Done()
+		}
 	}
 }
 

@@ -85,14 +85,19 @@ func (q *queue[K, V]) hurry() {
 	}
 }
 
-// firstSeq is the number of the oldest item that was not put off, at most the given one.
-func (q *queue[K, V]) firstSeq(atMost uint64) uint64 {
+// left tells what the queue holds of the entries up to a number.
+func (q *queue[K, V]) left(last uint64) remainder {
+	left := nothingLeft
 	for e := q.order.Front(); e != nil; e = e.Next() {
-		if it := itemOf[K, V](e); it.notBefore.IsZero() {
-			return min(atMost, it.seq)
+		switch it := itemOf[K, V](e); {
+		case it.seq > last:
+		case it.notBefore.IsZero():
+			return workLeft
+		default:
+			left = putOffLeft
 		}
 	}
-	return atMost
+	return left
 }
 
 // nextDue is when the first item is due, if that is before a time; zero times are before all others.

@@ -19,6 +19,9 @@ var ErrNotMigrated = errors.New("the database is not migrated: run `crawlkeeper 
 // connectTimeout is for one host, where the URL sets none: a network that swallows packets must not hold a poll for minutes.
 const connectTimeout = 5 * time.Second
 
+// closeLimit is for the goodbyes to the server: one that is frozen would hold them up for 15 s.
+const closeLimit = time.Second
+
 // Store reads from the database, and writes for the command line. It is safe for concurrent use. Callers give each call a context
 // with a deadline: a server that is frozen answers nothing.
 type Store struct {
@@ -44,8 +47,22 @@ func Open(ctx context.Context, url string, logger *slog.Logger) (*Store, error) 
 	return &Store{pool: pool, q: db.New(pool), log: logger}, nil
 }
 
-// Close ends all connections, after what uses them has ended.
-func (s *Store) Close() { s.pool.Close() }
+// Close ends all connections, after what uses them has ended. Where the server does not answer for a second they are left behind,
+// and end in the background within 15 s.
+func (s *Store) Close() {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		s.pool.Close()
+	}()
+	timer := time.NewTimer(closeLimit)
+	defer timer.Stop()
+	select {
+	case <-closed:
+	case <-timer.C:
+		s.log.Warn("postgres does not answer, its connections were left behind")
+	}
+}
 
 // Ping tells whether the database answers.
 func (s *Store) Ping(ctx context.Context) error {
