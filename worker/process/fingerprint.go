@@ -1,18 +1,12 @@
 package process
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,157 +15,86 @@ import (
 // child inherits it, whoever forks. More than one Spawner in a process is a matter of tests.
 var forking sync.Mutex
 
-// maxSlots bounds how many managers of one name and scope live on a host at once.
-const maxSlots = 8
-
-// BootID names this boot of the machine; pids mean nothing beyond it.
-func BootID() string {
-	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(data))
-}
-
-// fingerprint gives each tree a number: 31 bits of who started it, 32 bits of a counter.
+// fingerprint is the resource limit that bears the numbers of trees, and the numbers.
 type fingerprint struct {
-	name, scope string
-	slot        int
-	prefix      uint32
-	counter     atomic.Uint32
-	lock        *os.File // held as long as we live: another manager of this name gets another prefix
-	works       bool     // the limit can be set here
+	limit
+	prefix  uint32
+	plain   uint64 // the soft limit of what bears no number
+	room    uint64 // where the hard limit is small: numbers are below it and above half of it; 0 is 63 bits
+	counter atomic.Uint32
 }
 
-// newFingerprint takes the first free slot of this name and scope. The lock file says which slots living managers
-// hold; the kernel lets go of it however we end.
-func newFingerprint(name, scope string) (*fingerprint, error) {
-	for slot := range maxSlots {
-		file, err := lockSlot(name, scope, slot, true)
-		if err != nil {
-			return nil, err
-		}
-		if file == nil {
-			continue
-		}
-		f := &fingerprint{name: name, scope: scope, slot: slot, prefix: prefix(name, scope, slot), lock: file}
-		f.counter.Store(rand.Uint32()) // what an earlier manager left must not bear the number of a tree of ours
-		return f, nil
-	}
-	return nil, fmt.Errorf("take a lock file: %d managers named %q live on this host already", maxSlots, name)
+// limit is a resource limit, and how /proc/PID/limits calls it.
+type limit struct {
+	resource int
+	line     string
 }
 
-// lost calls sweep with the prefixes of this name and scope that no living manager holds, our own first, and keeps
-// others from taking them meanwhile.
-func (f *fingerprint) lost(sweep func(prefixes []uint32)) {
-	prefixes := []uint32{f.prefix}
-	for slot := range maxSlots {
-		if slot == f.slot {
-			continue
-		}
-		if file, err := lockSlot(f.name, f.scope, slot, false); err == nil && file != nil {
-			defer unlock(file, true)
-			prefixes = append(prefixes, prefix(f.name, f.scope, slot))
-		}
-	}
-	sweep(prefixes)
-}
+var (
+	locksLimit    = limit{unix.RLIMIT_LOCKS, "Max file locks"}
+	msgqueueLimit = limit{unix.RLIMIT_MSGQUEUE, "Max msgqueue size"}
+)
 
-// lockSlot locks the file of a slot; nil where another holds it, or, without create, where there is none.
-func lockSlot(name, scope string, slot int, create bool) (*os.File, error) {
-	sum := sha256.Sum256([]byte(name + "\x00" + scope))
-	path := filepath.Join(os.TempDir(), fmt.Sprintf("crawlkeeper-%x-%d-%d.lock", sum[:6], os.Getuid(), slot))
-	flags := os.O_RDWR | syscall.O_NOFOLLOW
-	if create {
-		flags |= os.O_CREATE
-	}
-	for {
-		file, err := os.OpenFile(path, flags, 0o600)
-		switch {
-		case !create && errors.Is(err, fs.ErrNotExist):
-			return nil, nil
-		case err != nil:
-			return nil, fmt.Errorf("open the lock file: %w", err)
-		}
-		err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		switch {
-		case err == nil && isAt(file, path):
-			return file, nil
-		case err == nil: // its last holder removed it meanwhile
-			file.Close()
-			continue
-		}
-		file.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("lock %s: %w", path, err)
-	}
-}
+// leastRoom is what a small hard limit must allow: more numbers than trees that may live at once.
+const leastRoom = 1 << 18
 
-func isAt(file *os.File, path string) bool {
-	held, err := file.Stat()
-	if err != nil {
-		return false
-	}
-	there, err := os.Lstat(path)
-	return err == nil && os.SameFile(held, there)
-}
-
-// unlock lets go at once: a child that is just being forked still has the file, and with it the lock, until its exec. The
-// file stays where something may be left that a later manager has to find: what bears the prefix of this slot.
-func unlock(file *os.File, clean bool) {
-	if clean {
-		_ = os.Remove(file.Name())
-	}
-	_ = syscall.Flock(int(file.Fd()), syscall.LOCK_UN)
-	file.Close()
-}
-
-// prefix is the same for a manager that comes back, and another one for another boot, pid namespace, user or slot: a
-// container that came back with the same pids is no match.
-func prefix(name, scope string, slot int) uint32 {
-	ns, _ := os.Readlink("/proc/self/ns/pid")
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%s\x00%d\x00%d", name, scope, BootID(), ns, os.Getuid(), slot))
-	return max(1, binary.BigEndian.Uint32(sum[:])&0x7fffffff) // 63 bits in all: no reader takes a number for negative
-}
-
-// Knows tells whether a prefix was made on this boot and in this pid namespace, by a manager of this name, with our
-// scope and user. Only then do the pids of its maker mean anything here.
-func (s *Spawner) Knows(name string, fingerprint uint32) bool {
-	for slot := range maxSlots {
-		if prefix(name, s.finger.scope, slot) == fingerprint {
-			return true
-		}
-	}
-	return false
-}
-
-func (f *fingerprint) next() uint64 { return uint64(f.prefix)<<32 | uint64(f.counter.Add(1)) }
-
-// test sets and resets the limit once.
-func (f *fingerprint) test() {
+// newFingerprint tests whether a limit can bear numbers here. A small hard limit is raised where that is allowed, and
+// used as it is where narrow says so.
+func newFingerprint(l limit, prefix uint32, narrow bool) (*fingerprint, error) {
 	forking.Lock()
 	defer forking.Unlock()
-	number := f.next()
-	f.works = stamped(number, func() {
-		if got, ok := numberOf(os.Getpid()); !ok || got != number {
-			number = 0
+	var old unix.Rlimit
+	if err := unix.Prlimit(0, l.resource, nil, &old); err != nil {
+		return nil, fmt.Errorf("read it: %w", err)
+	}
+	f := &fingerprint{limit: l, prefix: prefix, plain: old.Cur}
+	f.counter.Store(rand.Uint32()) // what an earlier manager left must not bear the number of a tree of ours
+	if old.Max != unix.RLIM_INFINITY && unix.Prlimit(0, l.resource, &unix.Rlimit{Cur: old.Cur, Max: unix.RLIM_INFINITY}, nil) != nil {
+		if !narrow || old.Max < leastRoom {
+			return nil, fmt.Errorf("its hard limit is %d here", old.Max)
 		}
-	}) && number != 0
+		f.room = old.Max
+	}
+	number, seen := f.next(), uint64(0)
+	if !f.stamped(number, func() { seen, _ = l.of(os.Getpid()) }) || seen != number {
+		return nil, errors.New("it cannot be set here")
+	}
+	return f, nil
 }
 
-// stamped calls fork while this process bears the number. The caller holds forking.
-func stamped(number uint64, fork func()) bool {
+// next makes the number of a tree. Small ones come again, without the prefix: the registry tells which are taken, and they
+// mean something only on what descends from us.
+func (f *fingerprint) next() uint64 {
+	n := uint64(f.counter.Add(1))
+	if f.room == 0 {
+		return uint64(f.prefix)<<32 | n
+	}
+	number := f.room - 1 - n%(f.room/2)
+	if number == f.plain {
+		return f.next()
+	}
+	return number
+}
+
+// of reads the limit of a process. False where there is none, or where it may not be read.
+func (f *fingerprint) of(pid int) (uint64, bool) {
+	if f == nil {
+		return unix.RLIM_INFINITY, true
+	}
+	return f.limit.of(pid)
+}
+
+// stamped calls fork while this process bears the number, and tells whether it does. The caller holds forking.
+func (f *fingerprint) stamped(number uint64, fork func()) bool {
 	var old unix.Rlimit
-	if unix.Prlimit(0, unix.RLIMIT_LOCKS, nil, &old) != nil || old.Max != unix.RLIM_INFINITY {
+	if f == nil || unix.Prlimit(0, f.resource, nil, &old) != nil {
 		fork()
 		return false
 	}
-	set := unix.Prlimit(0, unix.RLIMIT_LOCKS, &unix.Rlimit{Cur: number, Max: old.Max}, nil) == nil
+	set := unix.Prlimit(0, f.resource, &unix.Rlimit{Cur: number, Max: old.Max}, nil) == nil
 	fork()
 	if set {
-		_ = unix.Prlimit(0, unix.RLIMIT_LOCKS, &old, nil) // what could be lowered can be raised to the hard limit again
+		_ = unix.Prlimit(0, f.resource, &old, nil) // what could be lowered can be raised to the hard limit again
 	}
 	return set
 }

@@ -9,31 +9,62 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
 
-// lookupLimit bounds the look at the program and its directory before a fork: on a dead mount stat(2) hangs, and in
-// the fork it would hold up every other start.
-const lookupLimit = 5 * time.Second
+const (
+	// lookupLimit bounds the look at the program and its directory before a fork: on a dead mount stat(2) hangs, and in
+	// the fork it would hold up every other start.
+	lookupLimit = 5 * time.Second
+	// A look holds an OS thread while the file system is slow. This many looks run at once; one that takes longer than
+	// quickLook is taken for one that hangs, and the next may run.
+	quickLooks = 16
+	quickLook  = 10 * time.Millisecond
+	// hangingLooks bounds the threads that dead mounts can hold: Go aborts at 10,000.
+	hangingLooks = 1000
+)
+
+// looker finds programs. Looks for one program from one directory are shared: while one hangs, later starts of the same
+// program hold no threads of their own.
+type looker struct {
+	stat  func(string) (fs.FileInfo, error)
+	limit time.Duration
+	slots chan struct{}
+
+	mu    sync.Mutex
+	under map[string]*look // guarded by mu; looks that have not ended
+}
+
+type look struct {
+	done chan struct{}
+	path string
+	err  error
+}
+
+func newLooker() *looker {
+	return &looker{stat: os.Stat, limit: lookupLimit, slots: make(chan struct{}, quickLooks), under: map[string]*look{}}
+}
+
+var lookups = newLooker()
 
 // Lookup finds the program as execvp would: by its path, seen from the directory, or on the PATH of the environment
 // that the program gets. It gives up after five seconds, so that a dead mount holds up nobody else.
 func Lookup(ctx context.Context, program, dir string, env []string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookupLimit)
+	return lookups.find(ctx, program, dir, env)
+}
+
+func (l *looker) find(ctx context.Context, program, dir string, env []string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.limit)
 	defer cancel()
-	type found struct {
-		path string
-		err  error
+	k, err := l.begin(program, dir, getenv(env, "PATH"))
+	if err != nil {
+		return "", err
 	}
-	c := make(chan found, 1)
-	go func() {
-		path, err := lookup(program, dir, env)
-		c <- found{path, err}
-	}()
 	select {
-	case f := <-c:
-		return f.path, f.err
+	case <-k.done:
+		return k.path, k.err
 	case <-ctx.Done():
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return "", &StartError{program, "its file or its directory does not answer (a mount that hangs?)", syscall.ETIMEDOUT}
@@ -42,9 +73,37 @@ func Lookup(ctx context.Context, program, dir string, env []string) (string, err
 	}
 }
 
-func lookup(program, dir string, env []string) (string, error) {
+// begin starts a look, or joins the one that is under way.
+func (l *looker) begin(program, dir, path string) (*look, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := program + "\x00" + dir + "\x00" + path
+	if k := l.under[key]; k != nil {
+		return k, nil
+	}
+	if len(l.under) >= hangingLooks {
+		return nil, &StartError{program, "too many files and directories do not answer already (mounts that hang?)", syscall.ETIMEDOUT}
+	}
+	k := &look{done: make(chan struct{})}
+	l.under[key] = k
+	go func() {
+		l.slots <- struct{}{}
+		release := sync.OnceFunc(func() { <-l.slots })
+		hangs := time.AfterFunc(quickLook, release)
+		k.path, k.err = l.lookup(program, dir, path)
+		hangs.Stop()
+		release()
+		l.mu.Lock()
+		delete(l.under, key)
+		l.mu.Unlock()
+		close(k.done)
+	}()
+	return k, nil
+}
+
+func (l *looker) lookup(program, dir, path string) (string, error) {
 	if dir != "" {
-		info, err := os.Stat(dir)
+		info, err := l.stat(dir)
 		if err != nil {
 			return "", &StartError{program, fmt.Sprintf("working directory %s: %s", dir, reason(err)), err}
 		}
@@ -55,24 +114,24 @@ func lookup(program, dir string, env []string) (string, error) {
 	if program == "" {
 		return "", &StartError{"(nothing)", "the command is empty", syscall.ENOENT}
 	}
-	if strings.Contains(program, "/") {
-		path := program
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(dir, path)
-		}
-		path, err := filepath.Abs(path)
-		if err == nil {
-			err = executable(path)
-		}
-		if err != nil {
-			return "", &StartError{program, reason(err), err}
-		}
-		return path, nil
+	if !strings.Contains(program, "/") {
+		return l.searchPath(program, dir, path)
 	}
-	return searchPath(program, dir, getenv(env, "PATH"))
+	file := program
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(dir, file)
+	}
+	file, err := filepath.Abs(file)
+	if err == nil {
+		err = l.executable(file)
+	}
+	if err != nil {
+		return "", &StartError{program, reason(err), err}
+	}
+	return file, nil
 }
 
-func searchPath(program, dir, path string) (string, error) {
+func (l *looker) searchPath(program, dir, path string) (string, error) {
 	var denied error
 	for d := range strings.SplitSeq(path, ":") {
 		if !filepath.IsAbs(d) { // an empty entry, or one relative to the working directory
@@ -82,7 +141,7 @@ func searchPath(program, dir, path string) (string, error) {
 		if err != nil {
 			continue
 		}
-		switch err = executable(candidate); {
+		switch err = l.executable(candidate); {
 		case err == nil:
 			return candidate, nil
 		case errors.Is(err, fs.ErrPermission):
@@ -95,8 +154,8 @@ func searchPath(program, dir, path string) (string, error) {
 	return "", &StartError{program, fmt.Sprintf("no such program on PATH=%q", path), syscall.ENOENT}
 }
 
-func executable(path string) error {
-	info, err := os.Stat(path)
+func (l *looker) executable(path string) error {
+	info, err := l.stat(path)
 	if err != nil {
 		return err
 	}
@@ -116,30 +175,4 @@ func getenv(env []string, key string) string {
 		}
 	}
 	return ""
-}
-
-// reason says an error in words that tell what to do.
-func reason(err error) string {
-	var errno syscall.Errno
-	if !errors.As(err, &errno) {
-		return err.Error()
-	}
-	switch errno {
-	case syscall.ENOENT:
-		return "no such file (or its interpreter is missing)"
-	case syscall.EACCES:
-		return "permission denied (is it executable, and may this user reach it?)"
-	case syscall.ENOEXEC:
-		return "not a program of this machine (a script without #! line?)"
-	case syscall.EAGAIN:
-		return "no more processes allowed for this user (raise the limit on processes)"
-	case syscall.EMFILE, syscall.ENFILE:
-		return "out of file descriptors (raise the limit on open files)"
-	case syscall.ENOMEM:
-		return "out of memory"
-	case syscall.ETXTBSY:
-		return "its file is open for writing"
-	default:
-		return errno.Error()
-	}
 }

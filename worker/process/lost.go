@@ -7,22 +7,46 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// lostLimit bounds SweepLost: a manager must not wait for ever for what cannot be ended.
+const lostLimit = 5 * time.Second
+
 // SweepLost ends what killed managers left on this host: processes that bear the prefix of this name and scope, in
 // slots that no living manager holds, or one of the prefixes given (of a manager whose place was taken). To be called
-// before the first Start, as it takes everything with the own prefix for lost. It tries until nothing is left or the
-// context ends; what is then left is in the report.
+// before the first Start, as it takes everything with the own prefix for lost. It tries until nothing is left, five
+// seconds at most, or until the context ends; what is then left is in the report.
 func (s *Spawner) SweepLost(ctx context.Context, prefixes ...uint32) Report {
+	ctx, cancel := context.WithTimeout(ctx, lostLimit)
+	defer cancel()
 	var report Report
-	if !s.ways.Fingerprint {
-		return report
-	}
-	s.finger.lost(func(lost []uint32) {
-		report = sweepNumbers(ctx, append(lost, prefixes...))
+	s.slot.lost(func(lost []uint32) {
+		lost = append(lost, prefixes...)
+		var swept []Survivor
+		if s.cgroups != nil {
+			swept = s.cgroups.lost(lost)
+		}
+		if s.finger != nil && s.finger.room == 0 {
+			report = s.finger.sweepLost(ctx, lost)
+		}
+		for _, o := range swept {
+			report.add(o)
+		}
+		if s.cgroups != nil {
+			s.cgroups.lost(lost) // the directories, which are empty now
+		}
 	})
 	return report
 }
 
-func sweepNumbers(ctx context.Context, prefixes []uint32) Report {
+func (r *Report) add(s Survivor) {
+	for _, o := range r.Swept {
+		if o.Pid == s.Pid {
+			return
+		}
+	}
+	r.Swept = append(r.Swept, s)
+}
+
+func (f *fingerprint) sweepLost(ctx context.Context, prefixes []uint32) Report {
 	var report Report
 	wanted := map[uint32]bool{}
 	for _, p := range prefixes {
@@ -32,7 +56,7 @@ func sweepNumbers(ctx context.Context, prefixes []uint32) Report {
 	pause := firstPass
 	for empty := 0; ; {
 		report.Left = report.Left[:0]
-		for _, m := range bearing(wanted) {
+		for _, m := range f.bearing(wanted) {
 			s := Survivor{m.pid, m.stat.name}
 			if !seen[m.pid] {
 				seen[m.pid] = true
@@ -56,14 +80,14 @@ func sweepNumbers(ctx context.Context, prefixes []uint32) Report {
 }
 
 // bearing scans /proc once for living processes whose number begins with one of the prefixes.
-func bearing(wanted map[uint32]bool) []member {
+func (f *fingerprint) bearing(wanted map[uint32]bool) []member {
 	pids, err := allPids()
 	if err != nil {
 		return nil
 	}
 	var out []member
 	for _, pid := range pids {
-		number, ok := numberOf(pid)
+		number, ok := f.of(pid)
 		if !ok || number == unix.RLIM_INFINITY || !wanted[uint32(number>>32)] {
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -16,10 +17,8 @@ import (
 // Process is one incarnation of a program with all that it starts. Its methods may be called from any goroutine.
 type Process struct {
 	spawner   *Spawner
-	id        string
 	path      string
 	pid       int
-	number    uint64
 	startTime uint64
 	started   time.Time
 	temp      string
@@ -28,6 +27,8 @@ type Process struct {
 	conn   syscall.RawConn
 	exited chan struct{}
 	exit   Exit // written by wait before it closes exited
+	killed atomic.Bool
+	peak   atomic.Int64
 
 	sweep  sync.Once
 	tree   *tree
@@ -40,10 +41,15 @@ func (p *Process) Pid() int { return p.pid }
 // Binary is the file that was found for the program's name.
 func (p *Process) Binary() string { return p.path }
 
-// Fingerprint is the number that the tree bears.
-func (p *Process) Fingerprint() uint64 { return p.number }
+// Fingerprint is the number that the tree bears, 0 where it bears none.
+func (p *Process) Fingerprint() uint64 {
+	if p.spawner.finger == nil {
+		return 0
+	}
+	return p.tree.number
+}
 
-// StartTime in clock ticks since boot, from /proc; 0 where the program ended before it was read.
+// StartTime in clock ticks since boot, from /proc.
 func (p *Process) StartTime() uint64 { return p.startTime }
 
 // Started is when the fork returned.
@@ -69,7 +75,6 @@ func (p *Process) open(fd int) error {
 		return fmt.Errorf("set the pidfd non-blocking: %w", err)
 	}
 	p.pidfd = os.NewFile(uintptr(fd), "pidfd")
-	p.reaped = make(chan struct{})
 	if err := p.pidfd.SetDeadline(time.Time{}); err != nil {
 		p.pidfd.Close()
 		return fmt.Errorf("register the pidfd with the poller: %w", err)
@@ -115,7 +120,21 @@ func (p *Process) wait() {
 		p.exit.Signal = syscall.Signal(info.status)
 	}
 	p.exit.CPUTime = time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+	p.exit.OOM = p.outOfMemory()
+	p.spawner.oom.look(p.exit.At) // what moved by now explains no later end
+	p.raisePeak(peakOf(usage))
 	close(p.exited)
+}
+
+// outOfMemory tells whether the leader's end by SIGKILL, which we have not sent, goes with a counter that moved.
+func (p *Process) outOfMemory() bool {
+	if p.exit.Signal != syscall.SIGKILL || p.killed.Load() {
+		return false
+	}
+	if g := p.tree.cgroup; g != nil && g.oomKills() > 0 {
+		return true
+	}
+	return p.spawner.oom.took(p.exit.At)
 }
 
 // Signal sends a signal to the leader alone. A leader that has ended is no error.
@@ -131,25 +150,28 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	return nil
 }
 
-// Terminate asks the leader to end: SIGTERM, and SIGCONT in case that it is stopped.
-func (p *Process) Terminate() error {
-	return errors.Join(p.Signal(syscall.SIGTERM), p.Signal(syscall.SIGCONT))
+// Ask asks the leader to end: the signal, and SIGCONT in case that it is stopped. What the tree uses is sampled first,
+// as it is never more.
+func (p *Process) Ask(sig syscall.Signal) error {
+	p.Sample()
+	return errors.Join(p.Signal(sig), p.Signal(syscall.SIGCONT))
 }
 
+// Terminate is Ask with SIGTERM.
+func (p *Process) Terminate() error { return p.Ask(syscall.SIGTERM) }
+
 // Kill sends SIGKILL to the leader alone.
-func (p *Process) Kill() error { return p.Signal(syscall.SIGKILL) }
+func (p *Process) Kill() error {
+	p.killed.Store(true)
+	return p.Signal(syscall.SIGKILL)
+}
 
 // Sweep ends the leader with SIGKILL if it still lives, then everything that it started, and waits until nothing is
 // left. It tries on until the context ends, whose error it then returns together with what is left; it may be called
 // again then. Once it has succeeded, the leader is reaped and its temporary directory removed.
 func (p *Process) Sweep(ctx context.Context) (Report, error) {
-	if err := p.Kill(); err != nil {
+	if err := p.endLeader(ctx); err != nil {
 		return Report{Left: []Survivor{{p.pid, p.path}}}, err
-	}
-	select {
-	case <-p.exited:
-	case <-ctx.Done():
-		return Report{Left: []Survivor{{p.pid, p.path}}}, ctx.Err()
 	}
 	p.sweep.Do(func() {
 		select {
@@ -168,21 +190,41 @@ func (p *Process) Sweep(ctx context.Context) (Report, error) {
 	}
 }
 
+// endLeader kills a leader that still lives. One that has ended is not signalled: a zombie of another user, which a setuid
+// program leaves, would refuse it.
+func (p *Process) endLeader(ctx context.Context) error {
+	select {
+	case <-p.exited:
+		return nil
+	default:
+	}
+	p.Sample()
+	if err := p.Kill(); err != nil {
+		select {
+		case <-p.exited:
+			return nil
+		default:
+			return err
+		}
+	}
+	select {
+	case <-p.exited:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // release gives back what the process held, once nothing of its tree is left.
 func (p *Process) release() {
 	<-p.tree.done
 	p.spawner.live.Add(-1)
-	var status syscall.WaitStatus
-	for {
-		if _, err := syscall.Wait4(p.pid, &status, 0, nil); err != syscall.EINTR {
-			break
-		}
-	}
+	reapLeader(p.pid)
+	living.remove(p.tree)
 	p.pidfd.Close()
-	if p.temp != "" {
-		if err := os.RemoveAll(p.temp); err != nil {
-			p.spawner.logger.Warn("a temporary directory could not be removed", "dir", p.temp, "error", err)
-		}
+	if g := p.tree.cgroup; g != nil {
+		withinLimit(p.spawner.files, g.remove)
 	}
+	p.spawner.removeTemp(p.temp)
 	close(p.reaped)
 }

@@ -14,18 +14,17 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
 // spawner runs a Spawner until the test ends.
-func spawner(t *testing.T) *Spawner {
+func spawner(t *testing.T, prepare ...func(*Spawner)) *Spawner {
 	t.Helper()
 	s, err := New(Options{Name: t.Name(), Scope: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, f := range prepare {
+		f(s)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -168,6 +167,27 @@ func TestSweepFindsWhatLeft(t *testing.T) {
 	}
 }
 
+// Kernels that do not list children: all processes are looked through instead, and no leader is taken for an orphan.
+func TestSweepByScanning(t *testing.T) {
+	t.Parallel()
+	s := spawner(t, func(s *Spawner) { s.ways.Children = false })
+	var all sync.WaitGroup
+	for range 40 {
+		all.Go(func() {
+			p, out := sh(t, s, `setsid sleep 1000 & echo $! >$OUT; exit 3`)
+			if got := p.Exit(); got.Code != 3 {
+				t.Errorf("exit %v: its status was lost", got)
+			}
+			child := pidsIn(t, out, 1)[0]
+			mustSweep(t, p)
+			if alive(child) {
+				t.Errorf("pid %d lives on", child)
+			}
+		})
+	}
+	all.Wait()
+}
+
 func TestSweepOutrunsAForkStorm(t *testing.T) {
 	t.Parallel()
 	s := spawner(t)
@@ -183,7 +203,7 @@ sh $OUT.sh 0 & sh $OUT.sh 0 & sleep 0.3; kill -9 $$`)
 	data, _ := os.ReadFile(out)
 	for f := range strings.FieldsSeq(string(data)) {
 		if pid, _ := strconv.Atoi(f); alive(pid) {
-			if number, _ := numberOf(pid); number == p.Fingerprint() {
+			if number, _ := locksLimit.of(pid); number == p.Fingerprint() {
 				t.Errorf("pid %d lives on", pid)
 			}
 		}
@@ -312,7 +332,7 @@ func TestLostTreesAreFoundByTheirPrefix(t *testing.T) {
 		t.Errorf("swept %v, want pid %d", r.Swept, child)
 	}
 	eventually(t, "the child is gone", func() bool { return !alive(child) })
-	unlock(second.finger.lock, true)
+	unlock(second.slot.lock, true)
 	second.null.Close()
 }
 
@@ -374,29 +394,6 @@ func TestNoDescriptorLeaks(t *testing.T) {
 	if got := strings.Fields(string(out)); len(got) != 4 { // the three, and the one that ls reads the directory with
 		t.Errorf("descriptors %v", got)
 	}
-}
-
-func TestManyExitsAgainstManyStops(t *testing.T) {
-	t.Parallel()
-	s := spawner(t)
-	var all sync.WaitGroup
-	gate := make(chan struct{}, 50)
-	for i := range 400 {
-		all.Go(func() {
-			gate <- struct{}{}
-			defer func() { <-gate }()
-			p, _ := sh(t, s, "exit 4")
-			if i%2 == 0 {
-				<-p.Exited()
-			}
-			must(t, p.Terminate())
-			mustSweep(t, p)
-			if e := p.Exit(); e.Code != 4 && e.Signal != syscall.SIGTERM && e.Signal != syscall.SIGKILL {
-				t.Errorf("exit %v", e)
-			}
-		})
-	}
-	all.Wait()
 }
 
 func TestParseStat(t *testing.T) {

@@ -5,8 +5,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // stat is what /proc/PID/stat tells, as far as it is needed here.
@@ -115,36 +113,4 @@ func markerOf(pid int) string {
 		}
 	}
 	return ""
-}
-
-// numberOf reads the fingerprint that a process bears.
-func numberOf(pid int) (uint64, bool) {
-	var limit unix.Rlimit
-	if unix.Prlimit(pid, unix.RLIMIT_LOCKS, nil, &limit) == nil {
-		return limit.Cur, true
-	}
-	return numberFromLimits(pid) // another user's: prlimit(2) refuses, the file does not
-}
-
-func numberFromLimits(pid int) (uint64, bool) {
-	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/limits")
-	if err != nil {
-		return 0, false
-	}
-	for line := range bytes.Lines(data) {
-		rest, ok := bytes.CutPrefix(line, []byte("Max file locks"))
-		if !ok {
-			continue
-		}
-		f := bytes.Fields(rest)
-		if len(f) == 0 {
-			return 0, false
-		}
-		if string(f[0]) == "unlimited" {
-			return unix.RLIM_INFINITY, true
-		}
-		n, err := strconv.ParseUint(string(f[0]), 10, 64)
-		return n, err == nil
-	}
-	return 0, false
 }

@@ -2,14 +2,11 @@ package process
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -18,50 +15,51 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrStopped is returned by Start once the Spawner has ended.
-var ErrStopped = errors.New("the spawner has ended")
-
 // Options of a Spawner.
 type Options struct {
 	Name   string // who starts the trees; with Scope it makes the fingerprint
 	Scope  string // what keeps two managers of one name apart, e.g. the Redis address and prefix
 	Logger *slog.Logger
-}
 
-// Ways says what this machine offers for ending trees whole.
-type Ways struct {
-	Fingerprint bool   // RLIMIT_LOCKS can be set
-	Subreaper   bool   // orphans come to us
-	Children    bool   // the kernel lists children, so /proc is not scanned
-	Why         string // what is missing, and what follows from it; empty where nothing is
+	// Ways are the only ways of finding processes that may be used; empty is all that work here.
+	Ways []Way
+	// Step is a program and its first arguments that passes the rest of them to ExecStep. Without it, starts that
+	// need the step fail.
+	Step []string
 }
 
 // Spawner starts processes and ends their trees. All methods may be called from any goroutine.
 type Spawner struct {
+	means
 	logger *slog.Logger
-	finger *fingerprint
-	ways   Ways
+	slot   *slot
+	step   []string
+	lookup *looker
+	oom    *oomWatch
+	null   *os.File
+
 	forks  chan *forkRequest
 	sweeps chan *tree
-	wake   chan struct{} // a tree waits for its next pass
 	ended  chan struct{} // closed when the forking thread has ended
-	null   *os.File
-	live   atomic.Int64 // processes that were started and are not swept
+
+	// Blocking calls hold an OS thread each, and thousands of processes start and end at once: few at a time.
+	files chan struct{} // slots for calls that change directories
+	facts chan struct{} // slots for reading /proc
+
+	serial   atomic.Uint32 // of trees that have a cgroup and no number
+	live     atomic.Int64  // processes that were started and are not swept
+	passes   atomic.Uint64 // looks at the orphans
+	unmarked atomic.Uint64
 }
 
-type forkRequest struct {
-	path   string
-	argv   []string
-	attr   *syscall.ProcAttr
-	number uint64
-	pidfd  int
-	done   chan struct{}
-	pid    int
-	err    error
-	at     time.Time
-}
+// fileSlots and factSlots bound the threads that wait for the kernel.
+const (
+	fileSlots = 3
+	factSlots = 2
+)
 
-// New tests what this machine offers and takes the lock file of this name. It refuses kernels without pidfd (before 5.4).
+// New tests what this machine offers and takes the lock file of this name. It refuses kernels without pidfd (before
+// 5.10), and Options.Ways that do not work here.
 func New(o Options) (*Spawner, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("become a child subreaper: %w", err)
@@ -71,66 +69,48 @@ func New(o Options) (*Spawner, error) {
 	if err := tryPidfd(); err != nil {
 		return nil, err
 	}
-	finger, err := newFingerprint(o.Name, o.Scope)
+	slot, err := takeSlot(o.Name, o.Scope)
 	if err != nil {
 		return nil, err
 	}
-	finger.test()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
-		unlock(finger.lock, true)
+		unlock(slot.lock, true)
 		return nil, fmt.Errorf("open the null device: %w", err)
 	}
-	s := &Spawner{
-		logger: o.Logger, finger: finger, null: null,
-		forks: make(chan *forkRequest), sweeps: make(chan *tree), wake: make(chan struct{}, 1), ended: make(chan struct{}),
-	}
-	s.ways = ways(finger.works)
-	return s, nil
-}
-
-// Probe tells what this machine offers, and takes no name. The error says why nothing can be started here.
-func Probe() (Ways, error) {
-	if err := tryPidfd(); err != nil {
-		return Ways{}, err
-	}
-	finger := fingerprint{prefix: 1}
-	finger.test()
-	return ways(finger.works), nil
-}
-
-func tryPidfd() error {
-	fd, err := unix.PidfdOpen(os.Getpid(), unix.PIDFD_NONBLOCK)
+	means, err := chooseWays(o.Ways, slot.prefix)
 	if err != nil {
-		return fmt.Errorf("open a pidfd (Linux 5.10 or later is needed): %w", err)
+		null.Close()
+		unlock(slot.lock, true)
+		return nil, err
 	}
-	unix.Close(fd)
-	return nil
+	return &Spawner{
+		means: means, logger: o.Logger, slot: slot, step: o.Step, lookup: lookups, oom: newOOMWatch(), null: null,
+		forks: make(chan *forkRequest), sweeps: make(chan *tree), ended: make(chan struct{}),
+		files: make(chan struct{}, fileSlots), facts: make(chan struct{}, factSlots),
+	}, nil
 }
 
-func ways(fingerprint bool) Ways {
-	w := Ways{Fingerprint: fingerprint, Subreaper: true}
-	_, err := os.Stat(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
-	w.Children = err == nil
-	if !w.Fingerprint {
-		w.Why = "RLIMIT_LOCKS has a hard limit here: trees are found by parentage, group and environment only"
-	} else if !w.Children {
-		w.Why = "this kernel does not list children: /proc is scanned for each end"
-	}
-	return w
-}
-
-// Ways tells what this machine offers.
+// Ways tells what this machine offers, and what is used of it.
 func (s *Spawner) Ways() Ways { return s.ways }
 
 // Prefix is the part of the fingerprint that all trees of this Spawner share.
-func (s *Spawner) Prefix() uint32 { return s.finger.prefix }
+func (s *Spawner) Prefix() uint32 { return s.slot.prefix }
+
+// Unmarked counts orphans that bore no mark and were left alone, as they may be a living tree's or a stranger's.
+func (s *Spawner) Unmarked() uint64 { return s.unmarked.Load() }
+
+// Passes counts the looks at the orphans, so that their cost can be watched: there are none at rest.
+func (s *Spawner) Passes() uint64 { return s.passes.Load() }
 
 // Run forks, reaps and sweeps until the context ends. End every process first: the kernel kills the leaders of all that
 // still run when the forking thread ends, and nobody sweeps their trees then.
 func (s *Spawner) Run(ctx context.Context) error {
 	defer s.null.Close()
-	defer func() { unlock(s.finger.lock, s.live.Load() == 0) }()
+	defer func() { unlock(s.slot.lock, s.live.Load() == 0) }()
+	if s.cgroups != nil {
+		defer s.cgroups.close()
+	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGCHLD)
 	defer signal.Stop(signals)
@@ -159,118 +139,40 @@ func offMainThread(f func()) {
 	runtime.UnlockOSThread()
 }
 
-func (s *Spawner) forkLoop(ctx context.Context) {
-	defer close(s.ended)
-	for {
-		select {
-		case r := <-s.forks:
-			fork(r)
-			close(r.done)
-		case <-ctx.Done():
-			return
-		}
-	}
+// within calls f while it holds one of the slots.
+func within(slots chan struct{}, f func()) {
+	slots <- struct{}{}
+	defer func() { <-slots }()
+	f()
 }
 
-func fork(r *forkRequest) {
-	forking.Lock()
-	defer forking.Unlock()
-	stamped(r.number, func() { r.pid, r.err = syscall.ForkExec(r.path, r.argv, r.attr) })
-	r.at = time.Now()
+// fileLimit is how long a call that changes a directory may take at the end of a process; on a dead mount it never ends.
+const fileLimit = 5 * time.Second
+
+// withinLimit is within, but goes on after the limit: f may then never be called, or end at some time. False tells that.
+func withinLimit(slots chan struct{}, f func()) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), fileLimit)
+	defer cancel()
+	return withinContext(ctx, slots, f) == nil
 }
 
-// textBusyTries bounds how often a program whose file is just being written is tried again (golang/go#22315).
-const textBusyTries = 5
-
-// Start starts a program. A start that failed is a *StartError, after which nothing is left. The context bounds the
-// start alone, not the life of the process.
-func (s *Spawner) Start(ctx context.Context, spec Spec) (*Process, error) {
-	if len(spec.Argv) == 0 {
-		return nil, &StartError{"(nothing)", "the command is empty", syscall.ENOENT}
+// withinContext is within until the context ends, whose error it then returns.
+func withinContext(ctx context.Context, slots chan struct{}, f func()) error {
+	select {
+	case slots <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	path, err := Lookup(ctx, spec.Argv[0], spec.Dir, spec.Env)
-	if err != nil {
-		return nil, err
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() { <-slots }()
+		f()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	env := setenv(spec.Env, Marker, spec.ID)
-	temp := ""
-	if spec.TempRoot != "" {
-		temp = filepath.Join(spec.TempRoot, spec.ID)
-		if err := os.MkdirAll(temp, 0o700); err != nil {
-			return nil, &StartError{spec.Argv[0], "temporary directory: " + reason(err), err}
-		}
-		env = setenv(env, "TMPDIR", temp)
-	}
-	p, err := s.start(ctx, spec, path, env)
-	if err != nil {
-		if temp != "" {
-			os.RemoveAll(temp)
-		}
-		return nil, err
-	}
-	p.temp = temp
-	s.live.Add(1)
-	go p.wait()
-	return p, nil
-}
-
-// setenv returns a copy in which the variable stands once: of two of one name, programs differ in which they read.
-func setenv(env []string, name, value string) []string {
-	out := make([]string, 0, len(env)+2)
-	for _, entry := range env {
-		if !strings.HasPrefix(entry, name+"=") {
-			out = append(out, entry)
-		}
-	}
-	return append(out, name+"="+value)
-}
-
-func (s *Spawner) start(ctx context.Context, spec Spec, path string, env []string) (*Process, error) {
-	file := func(f *os.File) uintptr {
-		if f == nil {
-			f = s.null
-		}
-		return f.Fd()
-	}
-	for try := 1; ; try++ {
-		r := &forkRequest{path: path, argv: spec.Argv, number: s.finger.next(), pidfd: -1, done: make(chan struct{})}
-		r.attr = &syscall.ProcAttr{
-			Dir: spec.Dir, Env: env,
-			Files: []uintptr{file(spec.Stdin), file(spec.Stdout), file(spec.Stderr)},
-			Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: &r.pidfd},
-		}
-		select {
-		case s.forks <- r:
-		case <-s.ended:
-			return nil, ErrStopped
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-		<-r.done
-		runtime.KeepAlive(spec)
-		if r.err == nil {
-			return s.register(r, spec.ID, path)
-		}
-		if errors.Is(r.err, syscall.ETXTBSY) && try < textBusyTries {
-			time.Sleep(5 * time.Millisecond)
-			continue
-		}
-		return nil, &StartError{spec.Argv[0], reason(r.err), r.err}
-	}
-}
-
-func (s *Spawner) register(r *forkRequest, id, path string) (*Process, error) {
-	p := &Process{
-		spawner: s, id: id, path: path, pid: r.pid, number: r.number, started: r.at,
-		exited: make(chan struct{}), tree: &tree{id: id, leader: r.pid, number: r.number, done: make(chan struct{})},
-	}
-	p.startTime, _ = StartTime(r.pid)
-	p.tree.start = p.startTime
-	if err := p.open(r.pidfd); err != nil { // a process that cannot be watched must not live
-		_ = syscall.Kill(r.pid, syscall.SIGKILL)
-		var status syscall.WaitStatus
-		_, _ = syscall.Wait4(r.pid, &status, 0, nil)
-		return nil, &StartError{path, "its pidfd cannot be watched", err}
-	}
-	return p, nil
 }

@@ -1,13 +1,6 @@
 package process
 
-import (
-	"fmt"
-	"os"
-	"syscall"
-	"time"
-
-	"golang.org/x/sys/unix"
-)
+import "os"
 
 // Marker is the environment variable that names the process that a program belongs to. Every program gets it, and
 // inherits it to what it starts.
@@ -23,45 +16,27 @@ type Spec struct {
 	Stdin    *os.File // nil is /dev/null, as for the two others
 	Stdout   *os.File
 	Stderr   *os.File
+
+	// User and Group to run as, each a name or a number; empty is the manager's. A user comes with its groups, all of
+	// them; its own group is replaced by Group where that is given. A user that no account has needs a Group.
+	User  string
+	Group string
+
+	// These are set by a step of our own before the program (see ExecStep), which costs a millisecond or two. Nil is
+	// as the manager has it.
+	Umask   *int              // file mode bits that new files do not get
+	Nice    *int              // -20 to 19, absolute
+	Rlimits map[string]Rlimit // by the names of RlimitNames
 }
 
-// Exit tells how a leader ended.
-type Exit struct {
-	Code    int            // exit status, -1 if a signal ended it
-	Signal  syscall.Signal // the signal that ended it, 0 if none did
-	At      time.Time      // when its end was seen
-	Ran     time.Duration  // from the fork to its end
-	CPUTime time.Duration  // user and system time, of children that it waited for too
+// stepped tells that the program is to be started through the step.
+func (s *Spec) stepped() bool { return s.Umask != nil || s.Nice != nil || len(s.Rlimits) > 0 }
+
+// Rlimit is a resource limit as setrlimit(2) takes it; Unlimited is none.
+type Rlimit struct {
+	Soft uint64
+	Hard uint64
 }
 
-// String says it in words: "exit 3" or "signal killed".
-func (e Exit) String() string {
-	if e.Signal != 0 {
-		return "signal " + unix.SignalName(e.Signal)
-	}
-	return fmt.Sprintf("exit %d", e.Code)
-}
-
-// Survivor is a descendant that had to be ended, or that could not be.
-type Survivor struct {
-	Pid  int
-	Name string
-}
-
-// Report is what a sweep found.
-type Report struct {
-	Swept []Survivor // ended by the sweep
-	Left  []Survivor // still there: state D, or no permission to signal them
-}
-
-// StartError is a start that failed. The program never ran.
-type StartError struct {
-	Program string
-	Reason  string // in words, with what to do where that is known
-	Err     error
-}
-
-func (e *StartError) Error() string { return fmt.Sprintf("start %s: %s", e.Program, e.Reason) }
-
-// Unwrap gives the cause, usually a syscall.Errno.
-func (e *StartError) Unwrap() error { return e.Err }
+// Unlimited is no limit at all.
+const Unlimited = ^uint64(0)

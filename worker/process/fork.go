@@ -1,0 +1,145 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+type forkRequest struct {
+	path  string
+	argv  []string
+	attr  *syscall.ProcAttr
+	tree  *tree
+	pidfd int
+	done  chan struct{}
+	pid   int
+	err   error
+	at    time.Time
+}
+
+// textBusyTries bounds how often a program whose file is just being written is tried again (golang/go#22315).
+const (
+	textBusyTries = 5
+	textBusyPause = 5 * time.Millisecond
+)
+
+func (s *Spawner) forkLoop(ctx context.Context) {
+	defer close(s.ended)
+	for {
+		select {
+		case r := <-s.forks:
+			s.fork(r)
+			close(r.done)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (s *Spawner) fork(r *forkRequest) {
+	living.births.RLock()
+	defer living.births.RUnlock()
+	forking.Lock()
+	dumpable, _ := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
+	s.finger.stamped(r.tree.number, func() { r.pid, r.err = syscall.ForkExec(r.path, r.argv, r.attr) })
+	if r.attr.Sys.Credential != nil && dumpable == 1 {
+		// Until its exec a child shares our memory, and its change of user made that undumpable.
+		_ = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
+	}
+	forking.Unlock()
+	r.at = time.Now()
+	if r.err == nil {
+		st, _ := readStat(r.pid)
+		living.born(r.tree, r.pid, st.start)
+	}
+}
+
+// attempt has the forking thread fork once.
+func (s *Spawner) attempt(ctx context.Context, r *forkRequest) error {
+	r.pidfd, r.done = -1, make(chan struct{})
+	r.attr.Sys.PidFD = &r.pidfd
+	select {
+	case s.forks <- r:
+	case <-s.ended:
+		return ErrStopped
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	<-r.done
+	return r.err
+}
+
+// forkTree forks the leader of a tree, with a second try for what passes by itself.
+func (s *Spawner) forkTree(ctx context.Context, r *forkRequest) error {
+	err := s.inCgroup(ctx, r)
+	for try := 1; errors.Is(err, syscall.ETXTBSY) && try < textBusyTries; try++ {
+		select {
+		case <-time.After(textBusyPause << try):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		err = s.inCgroup(ctx, r)
+	}
+	return err
+}
+
+// inCgroup forks into a cgroup of the tree's own where that can be had. Some machines let directories be made and
+// nothing be put into them: then cgroups are given up for good.
+func (s *Spawner) inCgroup(ctx context.Context, r *forkRequest) error {
+	if s.cgroups == nil || s.cgroups.failed.Load() {
+		return s.attempt(ctx, r)
+	}
+	g, err := s.cgroups.make(r.tree.number)
+	if err != nil {
+		s.logger.Warn("a cgroup could not be made", "error", err)
+		return s.attempt(ctx, r)
+	}
+	r.attr.Sys.UseCgroupFD, r.attr.Sys.CgroupFD = true, int(g.fd.Fd())
+	err = s.attempt(ctx, r)
+	r.attr.Sys.UseCgroupFD = false
+	g.forked()
+	if err == nil {
+		r.tree.cgroup = g
+		return nil
+	}
+	withinLimit(s.files, g.remove)
+	if !errors.Is(err, syscall.ETXTBSY) && errors.As(err, new(syscall.Errno)) {
+		first := err
+		if err = s.attempt(ctx, r); err == nil && !s.cgroups.failed.Swap(true) {
+			s.logger.Warn("processes cannot be put into cgroups here", "error", first)
+		}
+	}
+	return err
+}
+
+// fileOf is what a standard stream of a program is.
+func (s *Spawner) fileOf(f *os.File) uintptr {
+	if f == nil {
+		f = s.null
+	}
+	return f.Fd()
+}
+
+// requestFor makes the request that starts a program directly.
+func (s *Spawner) requestFor(spec *Spec, t *tree, found program) *forkRequest {
+	return &forkRequest{path: found.path, argv: spec.Argv, tree: t, attr: &syscall.ProcAttr{
+		Dir: spec.Dir, Env: found.env,
+		Files: []uintptr{s.fileOf(spec.Stdin), s.fileOf(spec.Stdout), s.fileOf(spec.Stderr)},
+		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Credential: found.user},
+	}}
+}
+
+// reapLeader takes the status of a leader that has ended or is about to.
+func reapLeader(pid int) {
+	var status syscall.WaitStatus
+	for {
+		if _, err := syscall.Wait4(pid, &status, 0, nil); err != syscall.EINTR {
+			break
+		}
+	}
+}

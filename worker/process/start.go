@@ -1,0 +1,194 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// program is what was found for a Spec before the fork.
+type program struct {
+	path string
+	env  []string
+	user *syscall.Credential // nil: ours
+	temp string              // its directory for temporary files
+}
+
+// Start starts a program. A start that failed is a *StartError, after which nothing is left. The context bounds the
+// start alone, not the life of the process.
+func (s *Spawner) Start(ctx context.Context, spec Spec) (*Process, error) {
+	found, err := s.prepare(ctx, &spec)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.start(ctx, &spec, found)
+	if err != nil {
+		s.removeTemp(found.temp)
+		return nil, err
+	}
+	return p, nil
+}
+
+func (s *Spawner) prepare(ctx context.Context, spec *Spec) (program, error) {
+	if len(spec.Argv) == 0 {
+		return program{}, &StartError{"(nothing)", "the command is empty", syscall.ENOENT}
+	}
+	name := spec.Argv[0]
+	if spec.stepped() {
+		if err := s.checkStep(spec); err != nil {
+			return program{}, err
+		}
+	}
+	path, err := s.lookup.find(ctx, name, spec.Dir, spec.Env)
+	if err != nil {
+		return program{}, err
+	}
+	cred, err := credential(name, spec.User, spec.Group)
+	if err != nil {
+		return program{}, err
+	}
+	found := program{path: path, env: setenv(spec.Env, Marker, spec.ID), user: cred}
+	if spec.TempRoot == "" {
+		return found, nil
+	}
+	found.temp = filepath.Join(spec.TempRoot, spec.ID)
+	found.env = setenv(found.env, "TMPDIR", found.temp)
+	made := make(chan error, 1)
+	if err := withinContext(ctx, s.files, func() { made <- makeTemp(found.temp, cred) }); err != nil {
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = &StartError{name, "temporary directory: it does not answer (a mount that hangs?)", syscall.ETIMEDOUT}
+		}
+		return program{}, err
+	}
+	if err := <-made; err != nil {
+		s.removeTemp(found.temp)
+		return program{}, &StartError{name, "temporary directory: " + reason(err), err}
+	}
+	return found, nil
+}
+
+// makeTemp makes a directory for one user, who can reach but not list the one above.
+func makeTemp(dir string, cred *syscall.Credential) error {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o711); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	if cred == nil {
+		return nil
+	}
+	return os.Chown(dir, int(cred.Uid), int(cred.Gid))
+}
+
+func (s *Spawner) removeTemp(dir string) {
+	if dir == "" {
+		return
+	}
+	if !withinLimit(s.files, func() {
+		if err := os.RemoveAll(dir); err != nil {
+			s.logger.Warn("a temporary directory could not be removed", "dir", dir, "error", err)
+		}
+	}) {
+		s.logger.Warn("a temporary directory could not be removed in time", "dir", dir)
+	}
+}
+
+// setenv returns a copy in which the variable stands once: of two of one name, programs differ in which they read.
+func setenv(env []string, name, value string) []string {
+	out := make([]string, 0, len(env)+2)
+	for _, entry := range env {
+		if !strings.HasPrefix(entry, name+"=") {
+			out = append(out, entry)
+		}
+	}
+	return append(out, name+"="+value)
+}
+
+func (s *Spawner) start(ctx context.Context, spec *Spec, found program) (*Process, error) {
+	t := &tree{id: spec.ID, done: make(chan struct{})}
+	number := func() uint64 { return 0 }
+	switch {
+	case s.finger != nil:
+		number = s.finger.next
+	case s.cgroups != nil:
+		number = func() uint64 { return uint64(s.slot.prefix)<<32 | uint64(s.serial.Add(1)) }
+	}
+	living.add(t, number)
+	p, err := s.launch(ctx, spec, found, t)
+	if p == nil {
+		living.remove(t)
+		return nil, err
+	}
+	if err != nil {
+		s.abandon(p)
+		return nil, err
+	}
+	goesFirst(p.pid, spec)
+	return p, nil
+}
+
+// launch gives a process together with an error where the program did not get to run, but the step before it may still.
+func (s *Spawner) launch(ctx context.Context, spec *Spec, found program, t *tree) (*Process, error) {
+	r := s.requestFor(spec, t, found)
+	var report *stepReport
+	if spec.stepped() {
+		var err error
+		if report, err = s.throughStep(spec, found, r); err != nil {
+			return nil, &StartError{spec.Argv[0], reason(err), err}
+		}
+		defer report.close()
+	}
+	err := s.forkTree(ctx, r)
+	runtime.KeepAlive(spec)
+	if err != nil {
+		if errors.Is(err, ErrStopped) || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			return nil, err
+		}
+		return nil, &StartError{spec.Argv[0], reason(err), err}
+	}
+	p, err := s.register(r, found)
+	if err != nil {
+		return nil, err
+	}
+	if report == nil {
+		return p, nil
+	}
+	return p, report.wait(ctx, spec.Argv[0])
+}
+
+// register makes a Process of a leader that was forked, and waits for its end.
+func (s *Spawner) register(r *forkRequest, found program) (*Process, error) {
+	p := &Process{
+		spawner: s, path: found.path, pid: r.pid, startTime: r.tree.start, started: r.at, temp: found.temp,
+		exited: make(chan struct{}), reaped: make(chan struct{}), tree: r.tree,
+	}
+	if err := p.open(r.pidfd); err != nil { // a process that cannot be watched must not live
+		_ = syscall.Kill(r.pid, syscall.SIGKILL)
+		reapLeader(r.pid)
+		if r.tree.cgroup != nil {
+			withinLimit(s.files, r.tree.cgroup.remove)
+		}
+		return nil, &StartError{found.path, "its pidfd cannot be watched", err}
+	}
+	s.live.Add(1)
+	go p.wait()
+	return p, nil
+}
+
+// abandon ends a leader that nobody gets to know, and does not wait for it: it may hang in the kernel.
+func (s *Spawner) abandon(p *Process) {
+	p.temp = "" // removed by Start
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+		defer cancel()
+		if r, err := p.Sweep(ctx); err != nil {
+			s.logger.Error("what is left of a failed start cannot be ended", "left", r.Left, "error", err)
+		}
+	}()
+}
