@@ -45,6 +45,18 @@ type Adapter struct {
 	PassURLs bool `yaml:"pass_urls"`
 	// How long a crawler may take to end after SIGTERM, before it and all that it started are killed.
 	StopTimeout time.Duration `yaml:"stop_timeout"`
+	// Signal that asks the crawler to end.
+	StopSignal string `yaml:"stop_signal" enum:"SIGTERM,SIGINT,SIGQUIT,SIGHUP,SIGUSR1,SIGUSR2"`
+	// User to run the crawler as, a name or a number; only root can. Empty: the manager's.
+	User string `yaml:"user"`
+	// Group to run the crawler as, a name or a number. Empty: the user's.
+	Group string `yaml:"group"`
+	// Mode bits that new files of the crawler do not get, in octal, as in 022. Empty: as the manager has it.
+	Umask string `yaml:"umask"`
+	// Nice value of the crawler, from -20 to 19. 0: as the manager has it.
+	Nice int `yaml:"nice" minimum:"-20"`
+	// Resource limits of the crawler, by name: soft and hard, as in 1024:4096, one number for both, or unlimited.
+	Rlimits map[string]string `yaml:"rlimits"`
 	// Pauses between an end that nobody asked for and the next start.
 	Backoff Backoff `yaml:"backoff"`
 	// What becomes of the crawler's standard output and standard error.

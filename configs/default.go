@@ -49,6 +49,8 @@ func defaultAdapter() Adapter {
 		Env:         Env{},
 		EnvInherit:  []string{"*"},
 		StopTimeout: 15 * time.Second,
+		StopSignal:  "SIGTERM",
+		Rlimits:     map[string]string{},
 		Backoff:     Backoff{Min: 5 * time.Second, Max: 300 * time.Second, Stable: 60 * time.Second, Jitter: 0.1},
 		Output:      Output{To: Targets{OutputForward}, MaxSize: 10 << 20, MaxAge: 7 * 24 * time.Hour, Keep: 5, Compress: true},
 	}

@@ -110,7 +110,7 @@ func shownDefault(v reflect.Value) string {
 		return value.String()
 	case Secret:
 		return value.Reveal()
-	case Env:
+	case Env, map[string]string:
 		return "{}"
 	case []string:
 		return shownList(value)

@@ -9,6 +9,7 @@ import (
 	"go/token"
 	"os"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -125,7 +126,7 @@ func (g *generator) value(f reflect.StructField, v reflect.Value) *schema {
 		return g.list(nil, value)
 	case Secret:
 		return &schema{Type: orNothing("string"), Default: value.Reveal()}
-	case Env:
+	case Env, map[string]string:
 		return &schema{Type: orNothing("object"), More: &schema{Type: []string{"string", "number", "boolean", "null"}}}
 	case map[string]Adapter:
 		return &schema{}
@@ -136,7 +137,11 @@ func (g *generator) value(f reflect.StructField, v reflect.Value) *schema {
 	case reflect.Bool:
 		return &schema{Type: orNothing("boolean"), Default: v.Bool()}
 	case reflect.Int:
-		return &schema{Type: orNothing("integer"), Default: v.Int(), Minimum: &zero}
+		least := zero
+		if text, ok := f.Tag.Lookup("minimum"); ok {
+			least, _ = strconv.ParseFloat(text, 64)
+		}
+		return &schema{Type: orNothing("integer"), Default: v.Int(), Minimum: &least}
 	case reflect.Float64:
 		return &schema{Type: orNothing("number"), Default: v.Float(), Minimum: &zero}
 	}

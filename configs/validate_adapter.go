@@ -30,6 +30,7 @@ func (k *checker) adapter(a Adapter, key string) {
 			"must be the name of a variable, with * only at its end")
 	}
 	k.require(a.StopTimeout > 0, key+".stop_timeout", "must be longer than 0, not %s", a.StopTimeout)
+	k.identity(a, key)
 	k.backoff(a.Backoff, key+".backoff")
 	k.output(a.Output, key+".output")
 }
@@ -60,6 +61,22 @@ func (k *checker) environment(a Adapter, key string) {
 		k.require(!strings.Contains(a.Env[name], "\x00"), at, "must not hold a NUL byte")
 		ours := name == "TMPDIR" || crawlerVariable(name) && (a.PassURLs || !secretVariable(name))
 		k.require(!ours, at, "must not be set: the manager sets it for each crawler")
+	}
+}
+
+// identity checks as whom, and within which limits of the system, the crawler runs.
+func (k *checker) identity(a Adapter, key string) {
+	for name, text := range map[string]string{"user": a.User, "group": a.Group} {
+		k.require(!strings.ContainsAny(text, "\x00:\n"), key+"."+name, "must be a name or a number")
+	}
+	_, err := a.UmaskBits()
+	k.require(err == nil, key+".umask", "must be three octal digits, as in 022, not %s", quote(a.Umask))
+	k.require(a.Nice >= -20 && a.Nice <= 19, key+".nice", "must be from -20 to 19, not %d", a.Nice)
+	for _, name := range slices.Sorted(maps.Keys(a.Rlimits)) {
+		at := joinKey(key+".rlimits", name)
+		k.require(slices.Contains(RlimitNames, name), at, "%s", notAllowed(name, RlimitNames))
+		_, err := ParseRlimit(a.Rlimits[name])
+		k.require(err == nil, at, "%v", err)
 	}
 }
 

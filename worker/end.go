@@ -1,7 +1,9 @@
 package worker
 
 import (
+	"cmp"
 	"context"
+	"syscall"
 	"time"
 
 	"crawlkeeper/worker/process"
@@ -28,19 +30,22 @@ func (w *Worker) end(ctx context.Context, p Process, inc *Incarnation, cause Cau
 	if cause == "" {
 		cause = causeOf(exit)
 	}
+	w.process.Store(nil)
 	w.now.Pid, w.now.LastExit = 0, &Exit{Exit: exit, Cause: cause}
 	w.publish()
 	inc.Status, inc.Cause, inc.Exit, inc.EndedAt = StatusEnded, cause, exit, exit.At
 	w.n.Observer.Process(*inc)
 	w.sweep(ctx, p, inc)
 	w.drain(ctx, p, inc) // nothing of the tree holds the pipes any more
-	inc.Status = StatusExited
+	inc.Status, inc.PeakMemory = StatusExited, p.Peak()
 	inc.Delay = w.settle(ctx, cause, exit.Ran)
 	w.n.Observer.Process(*inc)
 }
 
 func causeOf(e process.Exit) Cause {
 	switch {
+	case e.OOM:
+		return OutOfMemory
 	case e.Signal != 0:
 		return Signalled
 	case e.Code != 0:
@@ -51,7 +56,7 @@ func causeOf(e process.Exit) Cause {
 
 // stop asks the leader to end and gives it its time.
 func (w *Worker) stop(ctx context.Context, p Process) {
-	if err := p.Terminate(); err != nil {
+	if err := p.Ask(cmp.Or(w.spec.StopSignal, syscall.SIGTERM)); err != nil {
 		w.n.Logger.Warn("a crawler could not be asked to end", "pid", p.Pid(), "error", err)
 	}
 	timer := time.NewTimer(w.want.stopTimeout())
@@ -149,7 +154,23 @@ func (w *Worker) sweep(ctx context.Context, p Process, inc *Incarnation) {
 		if ctx.Err() != nil {
 			return
 		}
-		w.peek()
+		w.pauseRound(ctx)
+	}
+}
+
+// pauseRound pauses between two rounds, so that what fails at once does not fail all the time, and reads the mailbox.
+func (w *Worker) pauseRound(ctx context.Context) {
+	timer := time.NewTimer(lastSweep)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		case <-w.mail:
+			w.read()
+		}
 	}
 }
 

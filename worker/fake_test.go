@@ -28,6 +28,8 @@ type fakeProcess struct {
 	swept   bool
 }
 
+func (p *fakeProcess) Sample()                 {}
+func (p *fakeProcess) Peak() int64             { return 1 << 20 }
 func (p *fakeProcess) Pid() int                { return p.pid }
 func (p *fakeProcess) Binary() string          { return "/fake" }
 func (p *fakeProcess) StartTime() uint64       { return 1 }
@@ -47,7 +49,7 @@ func (p *fakeProcess) end(e process.Exit) {
 	})
 }
 
-func (p *fakeProcess) Terminate() error {
+func (p *fakeProcess) Ask(syscall.Signal) error {
 	if p.f.deaf {
 		return nil
 	}

@@ -132,6 +132,7 @@ type drained struct {
 }
 
 func (w *Worker) started(p Process, inc *Incarnation) {
+	w.process.Store(&p)
 	w.now.Pid, w.now.ProcessID, w.now.StartedAt = p.Pid(), inc.ID, time.Now()
 	w.now.Restarts = w.starts
 	w.starts++
@@ -145,22 +146,26 @@ func (w *Worker) started(p Process, inc *Incarnation) {
 func (w *Worker) failed(ctx context.Context, inc *Incarnation, err error) {
 	inc.Status, inc.EndedAt, inc.Exit.Code = StatusExited, time.Now(), -1
 	inc.Cause, inc.Error = StartFailed, err.Error()
+	cutOff := isCancelled(err)
 	switch {
-	case !isCancelled(err):
+	case !cutOff:
 		w.now.LastExit = &Exit{Exit: process.Exit{Code: -1, At: inc.EndedAt}, Cause: StartFailed, Error: inc.Error}
 	case ctx.Err() != nil:
 		inc.Cause, inc.Error = Shutdown, ""
 	default:
 		inc.Cause, inc.Error = w.because(StoppedBy), ""
 	}
-	if ctx.Err() != nil || !w.want.Up {
+	switch {
+	case ctx.Err() != nil || !w.want.Up:
 		w.n.Observer.Process(*inc)
 		w.abandon()
-		return
+	case cutOff: // and wanted again by now: it stays starting
+		w.n.Observer.Process(*inc)
+	default:
+		inc.Delay = w.retreat(StartFailed, 0)
+		w.n.Observer.Process(*inc)
+		w.answer(err)
 	}
-	inc.Delay = w.retreat(StartFailed, 0)
-	w.n.Observer.Process(*inc)
-	w.answer(err)
 }
 
 func isCancelled(err error) bool {

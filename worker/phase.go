@@ -47,6 +47,7 @@ const (
 	Exited      Cause = "exited"       // by itself, with status 0
 	Crashed     Cause = "crashed"      // by itself, with another status
 	Signalled   Cause = "signalled"    // a signal that was not ours
+	OutOfMemory Cause = "oom"          // the kernel killed it for want of memory; said only where the counter of a cgroup moved
 	StartFailed Cause = "start_failed" // it never ran
 	StoppedBy   Cause = "stopped"      // somebody wanted no crawler
 	Restarted   Cause = "restarted"    // somebody wanted a new one
@@ -55,5 +56,5 @@ const (
 
 // Unwanted tells whether nobody asked for an end of this cause.
 func (c Cause) Unwanted() bool {
-	return c == Exited || c == Crashed || c == Signalled || c == StartFailed
+	return c == Exited || c == Crashed || c == Signalled || c == OutOfMemory || c == StartFailed
 }

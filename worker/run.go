@@ -46,10 +46,9 @@ func (w *Worker) rest(ctx context.Context) {
 func (w *Worker) backOff(ctx context.Context) {
 	timer := time.NewTimer(time.Until(w.now.BackoffUntil))
 	defer timer.Stop()
-	spec := w.want.Spec
 	next := Starting
 wait:
-	for {
+	for w.wish == nil && w.want.Up && w.want.Spec.same(w.spec) { // what was changed may be what was broken
 		select {
 		case <-timer.C:
 			break wait
@@ -58,14 +57,10 @@ wait:
 			break wait
 		case <-w.mail:
 			w.read()
-			if !w.want.Up {
-				next = Stopped
-				break wait
-			}
-			if w.wish != nil || !w.want.Spec.same(spec) { // what was changed may be what was broken
-				break wait
-			}
 		}
+	}
+	if !w.want.Up {
+		next = Stopped
 	}
 	w.now.BackoffUntil = time.Time{}
 	w.move(next, "")

@@ -61,6 +61,7 @@ type Incarnation struct {
 	Delay       time.Duration
 	Swept       []process.Survivor
 	Left        []process.Survivor
+	PeakMemory  int64    // bytes, the highest seen; 0 is unknown
 	Reason      string   // Scrapy's `Spider closed (REASON)`, where it was written
 	LastLines   []string // where nobody asked for the end
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"crawlkeeper/worker/output"
@@ -21,9 +22,11 @@ type Process interface {
 	Fingerprint() uint64
 	Exited() <-chan struct{}
 	Exit() process.Exit
-	Terminate() error
+	Ask(sig syscall.Signal) error
 	Kill() error
 	Sweep(ctx context.Context) (process.Report, error)
+	Sample()     // looks at its memory
+	Peak() int64 // the highest seen, in bytes
 }
 
 // Observer is told what happens, by the worker's goroutine. Its methods must not block.
@@ -48,6 +51,7 @@ type Spec struct {
 	Key         string          // a crawler that was started by a Spec of another key has to be started anew
 	Process     process.Spec    // its ID, Env and output are set at each start
 	Env         func() []string // the environment; nil is an empty one
+	StopSignal  syscall.Signal  // asks the crawler to end
 	StopTimeout time.Duration
 	Delay       Delay
 }
@@ -117,6 +121,8 @@ type Worker struct {
 	n    Needs
 	snap atomic.Pointer[Snapshot]
 
+	process atomic.Pointer[Process] // the one that runs; written by Run's goroutine, read by all
+
 	// The mailbox: one slot, merged by whoever sends, emptied by Run.
 	mu     sync.Mutex
 	desire *Desire
@@ -143,6 +149,13 @@ func New(code string, n Needs) *Worker {
 
 // Snapshot of now. Any goroutine.
 func (w *Worker) Snapshot() *Snapshot { return w.snap.Load() }
+
+// Sample looks at the memory of the tree that runs, so that its highest value is known at its end. Any goroutine.
+func (w *Worker) Sample() {
+	if p := w.process.Load(); p != nil {
+		(*p).Sample()
+	}
+}
 
 // Want says what is wanted from now on. Any goroutine; does not wait.
 func (w *Worker) Want(d Desire) { w.send(&d, nil) }

@@ -234,6 +234,43 @@ func TestRestart(t *testing.T) {
 	})
 }
 
+func TestAWishDuringAStartThatFailsDoesNotWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{t: t, startGate: make(chan struct{}, 9), startErr: func(n int) error {
+			if n == 1 {
+				return &process.StartError{Program: "x", Reason: "no", Err: syscall.ENOENT}
+			}
+			return nil
+		}}
+		w := New("src", Needs{Start: f.start, Observer: f, Logger: discard})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { _ = w.Run(ctx); close(done) }()
+		w.Want(up)
+		wantPhase(t, w, Starting)
+		got := ask(t, w, Restart, up) // it came after the start began: that start does not fulfil it
+		synctest.Wait()
+		f.startGate <- struct{}{}
+		f.startGate <- struct{}{}
+		wantAnswer(t, got, nil)
+		wantPhase(t, w, Running)
+
+		wantAnswer(t, ask(t, w, Stop, Desire{}), nil)
+		w.Want(up)
+		wantPhase(t, w, Starting)
+		stop := ask(t, w, Stop, Desire{})
+		wantAnswer(t, stop, nil) // it cut the start off
+		wantPhase(t, w, Stopped)
+		restart := ask(t, w, Restart, up)
+		f.startGate <- struct{}{}
+		wantAnswer(t, restart, nil)
+		wantPhase(t, w, Running)
+		cancel()
+		<-done
+	})
+}
+
 func TestOfTwoWishesTheLaterWins(t *testing.T) {
 	t.Parallel()
 	down := Desire{By: "test"}
