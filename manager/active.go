@@ -16,31 +16,38 @@ import (
 // sweepLimit bounds the sweep of what a killed manager left.
 const sweepLimit = 5 * time.Second
 
-// becomeActive waits for Postgres and Redis, then for the manager's key, then sweeps what the last manager left.
-func (m *Manager) becomeActive(ctx context.Context) error {
+// take waits for Postgres and Redis, then for the manager's key, and returns the fingerprints of managers whose place it
+// took.
+func (m *Manager) take(ctx context.Context) ([]uint32, error) {
 	if err := m.introduce(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	if err := m.waitForPostgres(ctx); err != nil {
-		return err
+		return nil, err
 	}
-	left, err := m.lease.Take(ctx)
-	if err != nil {
-		return err
-	}
+	return m.lease.Take(ctx)
+}
+
+// prepare makes sure that nobody else is at work, and sweeps what the last manager left. The key is ours meanwhile.
+func (m *Manager) prepare(ctx context.Context, left []uint32) error {
 	if err := m.refuseOldManager(ctx); err != nil {
 		return err
 	}
 	m.sweepLost(ctx, left)
 	for {
+		var err error
 		if m.fleet.lost, err = lastDues(ctx, m.Redis, m.conf.Redis); err == nil {
 			break
 		}
-		m.Logger.Warn("the last due times cannot be read; trying again", "error", err)
+		if ctx.Err() == nil {
+			m.Logger.Warn("the last due times cannot be read; trying again", "error", err)
+		}
 		if pause(ctx, time.Second) != nil {
 			return ctx.Err()
 		}
 	}
+	m.fleet.beat()
+	m.activeSince.Store(time.Now().UnixNano())
 	m.active.Store(true)
 	m.Logger.Info("manager is active", "key", m.conf.Redis.ManagerKey())
 	return nil
@@ -107,7 +114,7 @@ func (m *Manager) refuseOldManager(ctx context.Context) error {
 		case err == nil && !old, errors.As(err, &wrong):
 			return nil
 		case err == nil:
-			return errors.Join(ErrOldManager, m.lease.Release(ctx))
+			return ErrOldManager
 		}
 		m.Logger.Warn("the status hash cannot be read; trying again", "error", err)
 		if pause(ctx, time.Second) != nil {
@@ -123,7 +130,13 @@ func (m *Manager) sweepLost(ctx context.Context, left []uint32) {
 	if len(report.Swept) > 0 {
 		m.Logger.Warn("processes that an earlier manager left were ended", "count", len(report.Swept), "processes", fmt.Sprint(report.Swept))
 	}
-	if len(report.Left) > 0 {
+	if len(report.Left) == 0 { // nobody needs their temporary directories any more
+		for _, prefix := range append(left, m.spawner.Prefix()) {
+			if err := os.RemoveAll(defaultTempRoot(prefix)); err != nil {
+				m.Logger.Warn("temporary directories of an earlier manager cannot be removed", "error", err)
+			}
+		}
+	} else {
 		m.Logger.Error("processes that an earlier manager left cannot be ended", "processes", fmt.Sprint(report.Left))
 	}
 }
@@ -156,14 +169,14 @@ func (m *Manager) drain(ctx context.Context) {
 			}
 		}()
 	}
-	var codes map[string]bool
-	m.fleet.ask(ctx, func() {
+	codes, _ := query(ctx, m.fleet, func() map[string]bool {
 		m.fleet.draining = true
-		codes = make(map[string]bool, len(m.fleet.sources))
+		codes := make(map[string]bool, len(m.fleet.sources))
 		for code, s := range m.fleet.sources {
 			codes[code] = true
 			m.fleet.place(s, time.Now())
 		}
+		return codes
 	})
 	for m.openRuns(ctx, codes) && pause(ctx, 200*time.Millisecond) == nil {
 	}

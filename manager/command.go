@@ -28,6 +28,10 @@ type order struct {
 
 // command does what arrived on the channel. reply is called once, when all of it has taken effect.
 func (f *fleet) command(c control.Command, reply func(control.Reply)) {
+	if !f.loaded && c.Action != control.ActionReload {
+		f.wait(c, reply)
+		return
+	}
 	o := &order{f: f, command: c, reply: reply, results: map[string]control.Result{}}
 	if c.Action == control.ActionReload {
 		o.reload()
@@ -51,6 +55,17 @@ func (f *fleet) command(c control.Command, reply func(control.Reply)) {
 	for _, s := range sources {
 		o.carryOut(s)
 	}
+}
+
+// maxEarly bounds the commands that wait until the sources were read.
+const maxEarly = 1000
+
+func (f *fleet) wait(c control.Command, reply func(control.Reply)) {
+	if len(f.early) == maxEarly {
+		reply(control.Reply{ID: c.ID, Error: "the sources are not read yet"})
+		return
+	}
+	f.early = append(f.early, func() { f.command(c, reply) })
 }
 
 // find names the sources of a command. One that is unknown refuses it all.
@@ -177,22 +192,28 @@ func (o *order) finish() {
 		ctx, cancel := context.WithTimeout(context.Background(), commitLimit)
 		defer cancel()
 		if j.Flush(ctx) != nil {
-			r.Warning = "it took effect, but Postgres does not answer: what it writes follows"
+			r.Warning = "it took effect, but what it writes is not in Postgres yet and follows"
 		}
 		reply(r)
 	})
 }
 
+// reload reads the configuration beside everything else: the file may lie on a disk that hangs.
 func (o *order) reload() {
-	conf, err := o.f.load()
-	if err != nil {
-		o.refuse(fmt.Errorf("reload the configuration: %w", err))
-		return
-	}
-	o.f.reload(conf)
-	o.f.logger.Info("configuration reloaded", "by", o.command.By)
-	o.f.metrics.Command(o.command.Action, "ok")
-	o.reply(control.Reply{ID: o.command.ID, OK: true})
+	f := o.f
+	f.tasks.Go(func() {
+		conf, err := f.load()
+		f.inbox.put(func() {
+			if err != nil {
+				o.refuse(fmt.Errorf("reload the configuration: %w", err))
+				return
+			}
+			f.reload(conf)
+			f.logger.Info("configuration reloaded", "by", o.command.By)
+			f.metrics.Command(o.command.Action, "ok")
+			o.reply(control.Reply{ID: o.command.ID, OK: true})
+		})
+	})
 }
 
 // restart stops the crawler and starts it at once. It clears the failures and the pause first.
@@ -209,12 +230,17 @@ func (f *fleet) restart(s *source, by string, done func(error)) {
 	s.own.pause, s.own.until, s.own.reason, s.own.by = true, time.Time{}, "", ""
 	f.wantUp(s, &change)
 	f.change(s, change)
+	before, beforeDue := s.trigger, s.due
 	s.trigger, s.asked = triggerRestart, s.asked+1
 	if !s.waitsAtStart() {
 		s.due = time.Now()
 	}
+	now := s.due
 	f.wish(s, worker.Restart, "restart command"+by, func(err error) {
 		s.asked--
+		if errors.Is(err, worker.ErrSuperseded) && s.asked == 0 && s.trigger == triggerRestart && s.due.Equal(now) {
+			s.trigger, s.due = before, beforeDue // there was no restart
+		}
 		f.place(s, time.Now())
 		done(err)
 	})
@@ -311,42 +337,18 @@ func (f *fleet) resume(s *source, by string) {
 
 // change hands a change to the journal. It stays on top of the row until the database shows it.
 func (f *fleet) change(s *source, c sql.SourceChange) {
-	f.journal.Change(c)
 	f.version++
 	version := f.version
 	s.own.version, s.own.committed = version, time.Time{}
-	f.changed = append(f.changed, changed{s, version})
-	if f.committing {
-		return
-	}
-	f.commit()
-}
-
-type changed struct {
-	s       *source
-	version int
-}
-
-// commit waits, beside everything else, until the changes that were made until now are in the database.
-func (f *fleet) commit() {
-	f.committing = true
-	list := f.changed
-	f.changed = nil
-	f.tasks.Go(func() {
-		err := f.journal.Flush(f.workCtx)
+	c.Done = func() {
 		at := time.Now()
 		f.inbox.put(func() {
-			f.committing = false
-			for _, c := range list {
-				if err == nil && c.s.own.version == c.version {
-					c.s.own.committed = at
-				}
-			}
-			if len(f.changed) > 0 && err == nil {
-				f.commit()
+			if s.own.version == version {
+				s.own.committed = at
 			}
 		})
-	})
+	}
+	f.journal.Change(c)
 }
 
 // rollout is a restart of many, some at a time.
@@ -357,6 +359,7 @@ type rollout struct {
 	most    int
 	stagger time.Duration
 	next    time.Time
+	timer   bool // one is pending
 	tried   int
 	failed  int
 	over    string // why it ended early
@@ -379,7 +382,7 @@ func (f *fleet) advance(r *rollout) {
 	now := time.Now()
 	for len(r.queue) > 0 && r.down < r.most && r.over == "" {
 		if now.Before(r.next) {
-			time.AfterFunc(r.next.Sub(now), func() { f.inbox.put(func() { f.advance(r) }) })
+			f.advanceLater(r, r.next.Sub(now))
 			return
 		}
 		s := r.queue[0]
@@ -396,6 +399,30 @@ func (f *fleet) advance(r *rollout) {
 	}
 	if len(r.queue) == 0 {
 		delete(f.rollouts, r)
+	}
+}
+
+func (f *fleet) advanceLater(r *rollout, in time.Duration) {
+	if r.timer {
+		return
+	}
+	r.timer = true
+	time.AfterFunc(in, func() {
+		f.inbox.put(func() {
+			r.timer = false
+			if !f.draining {
+				f.advance(r)
+			}
+		})
+	})
+}
+
+// answerCutOff answers what the end of the manager cut off.
+func (f *fleet) answerCutOff() {
+	for r := range f.rollouts {
+		for _, s := range r.queue {
+			r.order.done(s.code, control.Result{Error: worker.ErrShutdown.Error()})
+		}
 	}
 }
 

@@ -66,9 +66,9 @@ func TestWishesAgainstEachOther(t *testing.T) {
 	replies := make([]control.Reply, 3)
 	for i, action := range []string{"restart", "restart", "stop"} {
 		all.Go(func() { replies[i] = w.command(control.Command{Action: action, Sources: []string{"a"}}) })
-		if action == "restart" {
-			w.phase("a", "stopping") // it takes its stop timeout of 2 s
-		}
+		eventually(t, action+" is taken", func() bool { // a stop takes its timeout of 2 s
+			return testenv.Value[int](t, w.pg, `select count(*) from crawl_logs where message like '%command received%'`) == i+1
+		})
 	}
 	all.Wait()
 	for i, want := range []string{control.Superseded, control.Superseded, ""} {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"crawlkeeper/configs"
+	"crawlkeeper/worker"
 )
 
 // historyLimit bounds the look at the history before a tick: a slow database must not hold up ticks.
@@ -52,14 +53,14 @@ func (f *fleet) place(s *source, now time.Time) {
 func (f *fleet) notePause(s *source, now time.Time) {
 	was := s.paused
 	s.paused = s.row.PausedUntil.After(now)
-	if was && !s.paused && !s.plan.IsCron() {
+	if was && !s.paused && s.noTicks == "" {
 		s.anchor, s.due = now, now
 	}
 }
 
 // turn sends what is due, all together.
 func (f *fleet) turn(now time.Time) {
-	if f.late != nil && f.late() {
+	if f.late() {
 		return
 	}
 	var due, past []*source
@@ -84,30 +85,34 @@ func (f *fleet) turn(now time.Time) {
 	f.pushWithHistory(past)
 }
 
-// pushWithHistory reads the segments of these sources anew, in one query, and pushes then. While Postgres is away the
-// ticks have what was last read.
+// pushWithHistory pushes once the segments of these sources were read anew.
 func (f *fleet) pushWithHistory(past []*source) {
-	if len(past) == 0 {
-		return
+	if len(past) > 0 {
+		f.readHistory(past, func() { f.push(past) })
 	}
+}
+
+// readHistory reads the segments of sources anew, in one query, and calls then in the fleet's goroutine. While Postgres
+// is away the sources have what was last read.
+func (f *fleet) readHistory(past []*source, then func()) {
 	codes := make([]string, len(past))
 	for i, s := range past {
 		codes[i] = s.code
 	}
 	ctx := f.workCtx
-	go func() {
+	f.tasks.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, historyLimit)
 		defer cancel()
 		fresh, err := f.history.History(ctx, codes)
 		f.inbox.put(func() {
 			for _, s := range past {
 				if h, ok := fresh[s.code]; ok && err == nil {
-					s.row.History = h
+					s.base.History, s.row.History = h, h
 				}
 			}
-			f.push(past)
+			then()
 		})
-	}()
+	})
 }
 
 // sent is what was true of a source when its tick was sent.
@@ -191,13 +196,14 @@ func (f *fleet) settle(p sent, result string, at time.Time) {
 		if p.due.After(s.lastDue) {
 			s.lastDue = p.due
 		}
+		s.sentTrigger = p.trigger
 		f.metrics.TickPushed(s.code, p.trigger, at.Sub(p.due))
 		if s.trigger == p.trigger && s.starts == p.starts {
 			s.trigger = triggerSchedule
 		}
 	}
-	if s.due.Equal(p.due) {
-		s.due = s.plan.Next(s.anchor, latest(at, p.due))
+	if next := s.plan.Next(s.anchor, latest(at, p.due)); s.due.Equal(p.due) && !next.IsZero() {
+		s.due = next
 	}
 }
 
@@ -217,7 +223,11 @@ func (f *fleet) started(s *source, at time.Time) {
 		s.trigger = triggerStartup
 	}
 	s.anchor = at
+	s.rss, s.cpu = 0, 0
+	redo := s.redo
+	s.redo = false
 	switch {
+	case redo: // a tick that the cleaning deleted comes again
 	case !s.waitsAtStart():
 		s.due = at
 	case !s.plan.IsCron() && s.noTicks == "":
@@ -232,10 +242,13 @@ func (f *fleet) ended(s *source) {
 	f.place(s, time.Now())
 }
 
-// cleaned is told that the cleaning before a start deleted a tick: its due time does not count as pushed.
+// cleaned is told that a cleaning deleted a tick: its due time does not count as pushed.
 func (f *fleet) cleaned(s *source, due time.Time) {
-	if s.waitsAtStart() && !due.IsZero() && due.Before(s.due) {
-		s.due, s.lastDue = due, time.Time{}
+	if s.sentTrigger == triggerRestart && s.trigger != triggerRestart {
+		s.trigger = triggerRestart
+	}
+	if s.waitsAtStart() && due.Before(s.due) {
+		s.due, s.lastDue, s.redo = due, time.Time{}, !s.up
 		f.place(s, time.Now())
 	}
 }
@@ -267,14 +280,36 @@ func (f *fleet) replan(s *source, now time.Time) {
 
 // manual pushes a tick now, whatever schedule, pause and enabled say.
 func (f *fleet) manual(s *source, done func(result string, err error)) {
-	switch {
-	case s.adapter.Tick == configs.TickScrapyRedis && tickURL(s.row.Payload, s.adapter.URL) == "":
-		done("", errors.New(s.noTicks))
-		return
-	case !s.up || s.asked > 0:
-		done("", errors.New("its crawler does not run"))
+	if err := f.mayTick(s); err != nil {
+		done("", err)
 		return
 	}
+	if !s.row.History.Open() {
+		f.pushManual(s, done)
+		return
+	}
+	f.readHistory([]*source{s}, func() {
+		if err := f.mayTick(s); err != nil { // by now
+			done("", err)
+			return
+		}
+		f.pushManual(s, done)
+	})
+}
+
+func (f *fleet) mayTick(s *source) error {
+	switch {
+	case f.draining:
+		return worker.ErrShutdown
+	case s.adapter.Tick == configs.TickScrapyRedis && tickURL(s.row.Payload, s.adapter.URL) == "":
+		return errors.New(noURL)
+	case s.gone || !s.up || s.asked > 0:
+		return errors.New("its crawler does not run")
+	}
+	return nil
+}
+
+func (f *fleet) pushManual(s *source, done func(result string, err error)) {
 	now := time.Now()
 	p := push{s.code, now, ruleNow, f.tick(s, triggerManual, now).encode(s.adapter.Tick)}
 	f.lists.Push([]push{p}, func(results []pushResult) {

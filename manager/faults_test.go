@@ -115,7 +115,7 @@ func TestACrawlerIsStartedWhileRedisIsAway(t *testing.T) {
 	}
 	var pid int
 	eventually(t, "the next crawler", func() bool {
-		r.fleet.ask(ctx, func() {
+		r.ask(ctx, func() {
 			if s := r.fleet.sources["a"]; s.up {
 				pid = s.worker.Snapshot().Pid
 			}
@@ -164,7 +164,7 @@ func TestKeysOfTheWrongType(t *testing.T) {
 	w.tickOf("b")
 	eventually(t, "the push was refused", func() bool {
 		said := ""
-		r.fleet.ask(ctx, func() { said = r.fleet.sources["a"].said })
+		r.ask(ctx, func() { said = r.fleet.sources["a"].said })
 		return strings.Contains(said, "another type")
 	})
 	if w.rdb.Get(ctx, "crawler:a:start_urls").Val() != "precious" || w.rdb.Get(ctx, "crawler:status").Val() != "precious too" || w.rdb.TTL(ctx, "crawler:status").Val() != -1 {
@@ -282,7 +282,7 @@ func TestAReloadKeepsWhatItCannotChange(t *testing.T) {
 	}
 	w.must(control.Command{Action: "restart", Sources: []string{"a"}})
 	w.tickOf("a") // still in the old list
-	r.fleet.ask(t.Context(), func() {
+	r.ask(t.Context(), func() {
 		for _, entry := range r.fleet.environment(r.fleet.sources["a"].adapter, "a") {
 			if strings.HasPrefix(entry, "CRAWLKEEPER_START_URLS_KEY=") && entry != "CRAWLKEEPER_START_URLS_KEY=crawler:a:start_urls" {
 				t.Error(entry)

@@ -18,7 +18,7 @@ import (
 // pusher writes the lists of ticks.
 type pusher interface {
 	Push(pushes []push, done func([]pushResult))
-	Clean(ctx context.Context, code string) (due string)
+	Clean(ctx context.Context, code string)
 }
 
 // historian reads where sources are in their history.
@@ -42,6 +42,8 @@ type journal interface {
 type fleet struct {
 	conf            *configs.Config
 	name            string
+	redis           configs.Redis // this and the next never change, so that all goroutines may read them
+	postgres        configs.Secret
 	tempRoot        string
 	environ         []string
 	logger          *slog.Logger
@@ -50,9 +52,10 @@ type fleet struct {
 	journal         journal
 	metrics         *status.Metrics
 	publish         func(status.Event)
-	outputs         *output.Sinks // nil: no output is taken (tests)
-	needs           worker.Needs  // what all workers share
-	late            func() bool   // it is not known whether we are still the active manager
+	outputs         *output.Sinks             // nil: no output is taken (tests)
+	needs           worker.Needs              // what all workers share
+	late            func() bool               // it is not known whether we are still the active manager
+	bound           func(time.Time) time.Time // cuts a time that may be another manager's already
 	load            func() (*configs.Config, error)
 	lost            map[string]time.Time // the last due times that earlier managers pushed
 	identity        identity
@@ -63,21 +66,20 @@ type fleet struct {
 	began time.Time
 
 	// Owned by Run.
-	sources    map[string]*source
-	refused    map[string]string // codes that are not served, and why, as it was logged
-	heap       dueHeap
-	loaded     bool // the sources were read once
-	draining   bool // no more ticks
-	holdTill   time.Time
-	hold       time.Duration
-	version    int
-	rollouts   map[*rollout]struct{}
-	changed    []changed // by commands, since the last commit began
-	committing bool
-	workers    sync.WaitGroup
-	tasks      sync.WaitGroup // what waits for the journal beside the loop
-	stopAll    context.CancelFunc
-	workCtx    context.Context //nolint:containedctx // the life of the workers, which begins and ends with Run
+	sources  map[string]*source
+	refused  map[string]string // codes that are not served, and why, as it was logged
+	heap     dueHeap
+	loaded   bool // the sources were read once
+	draining bool // no more ticks
+	holdTill time.Time
+	hold     time.Duration
+	version  int
+	rollouts map[*rollout]struct{}
+	early    []func() // commands that came before the sources were read
+	workers  sync.WaitGroup
+	tasks    sync.WaitGroup // what waits for the journal beside the loop
+	stopAll  context.CancelFunc
+	workCtx  context.Context //nolint:containedctx // the life of the workers, which begins and ends with Run
 }
 
 func (f *fleet) init() {
@@ -116,6 +118,7 @@ func (f *fleet) Run(ctx context.Context) error {
 			f.beat()
 		case <-done:
 			f.inbox.run() // the last answers
+			f.answerCutOff()
 			f.tasks.Wait()
 			for _, s := range f.sources {
 				s.close()
@@ -133,6 +136,9 @@ func (f *fleet) runOnce(now time.Time) time.Duration {
 	if len(f.heap) == 0 {
 		return housekeeping
 	}
+	if f.late() { // until the next beat
+		return 10 * time.Millisecond
+	}
 	return min(max(0, time.Until(f.heap[0].heapAt)), housekeeping)
 }
 
@@ -141,18 +147,6 @@ func (f *fleet) beat() { f.alive.Store(int64(time.Since(f.began))) }
 // stuckFor says how long the loop has not turned. Any goroutine.
 func (f *fleet) stuckFor() time.Duration {
 	return time.Since(f.began) - time.Duration(f.alive.Load())
-}
-
-// ask calls a function in the fleet's goroutine and waits for it. False where the context ended before.
-func (f *fleet) ask(ctx context.Context, do func()) bool {
-	done := make(chan struct{})
-	f.inbox.put(func() { do(); close(done) })
-	select {
-	case <-done:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 func (s *source) close() {
@@ -164,7 +158,21 @@ func (s *source) close() {
 	}
 }
 
-// environment is what a crawler gets: what its adapter lets it inherit, its own, and what the contract promises.
+// query calls a function in the fleet's goroutine and returns what it returned. False where the context ended before.
+func query[T any](ctx context.Context, f *fleet, do func() T) (T, bool) {
+	done := make(chan T, 1)
+	f.inbox.put(func() { done <- do() })
+	select {
+	case v := <-done:
+		return v, true
+	case <-ctx.Done():
+		var none T
+		return none, false
+	}
+}
+
+// environment is what a crawler gets: what its adapter lets it inherit, its own, and what the contract promises. Any
+// goroutine.
 func (f *fleet) environment(a configs.Adapter, code string) []string {
 	env := a.Inherit(f.environ)
 	for name, value := range a.Env {
@@ -172,11 +180,11 @@ func (f *fleet) environment(a configs.Adapter, code string) []string {
 	}
 	env = append(env,
 		"CRAWLKEEPER_SOURCE="+code,
-		"CRAWLKEEPER_START_URLS_KEY="+f.conf.Redis.StartURLs(code))
+		"CRAWLKEEPER_START_URLS_KEY="+f.redis.StartURLs(code))
 	if a.PassURLs {
 		env = append(env,
-			"CRAWLKEEPER_REDIS_URL="+f.conf.Redis.URL.Reveal(),
-			"CRAWLKEEPER_POSTGRES_URL="+f.conf.Postgres.URL.Reveal())
+			"CRAWLKEEPER_REDIS_URL="+f.redis.URL.Reveal(),
+			"CRAWLKEEPER_POSTGRES_URL="+f.postgres.Reveal())
 	}
 	return env
 }

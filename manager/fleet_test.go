@@ -55,6 +55,8 @@ type fakeProcess struct {
 	exit   process.Exit
 }
 
+func (p *fakeProcess) Sample()                 {}
+func (p *fakeProcess) Peak() int64             { return 1 << 20 }
 func (p *fakeProcess) Pid() int                { return p.pid }
 func (p *fakeProcess) Binary() string          { return "/fake" }
 func (p *fakeProcess) StartTime() uint64       { return 1 }
@@ -62,7 +64,7 @@ func (p *fakeProcess) Fingerprint() uint64     { return 1 }
 func (p *fakeProcess) Exited() <-chan struct{} { return p.exited }
 func (p *fakeProcess) Exit() process.Exit      { <-p.exited; return p.exit }
 func (p *fakeProcess) Kill() error             { p.end(process.Exit{Signal: syscall.SIGKILL}); return nil }
-func (p *fakeProcess) Terminate() error {
+func (p *fakeProcess) Ask(syscall.Signal) error {
 	time.AfterFunc(time.Second, func() { p.end(process.Exit{}) })
 	return nil
 }
@@ -112,19 +114,15 @@ func (b *bench) pushOne(p push) pushResult {
 	return pushResult{result: pushed}
 }
 
-func (b *bench) Clean(_ context.Context, code string) string {
+func (b *bench) Clean(_ context.Context, code string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.clean++
-	due := ""
-	if len(b.list[code]) > 0 {
-		if last, ok := b.last[code]; ok {
-			due = last.UTC().Format(dueLayout)
-			delete(b.last, code)
-		}
+	last, known := b.last[code]
+	if len(b.list[code]) > 0 && known {
+		delete(b.last, code)
+		b.inbox.put(func() { b.cleaned(b.sources[code], last) })
 	}
 	delete(b.list, code)
-	return due
 }
 
 func (b *bench) History(context.Context, []string) (map[string]sql.History, error) {
@@ -144,8 +142,14 @@ func (b *bench) Log(sql.LogLine)                      {}
 func (b *bench) Mark(m sql.Mark)                      { b.mu.Lock(); b.marks = append(b.marks, m); b.mu.Unlock() }
 func (b *bench) MarkLost([]string, time.Time, string) {}
 func (b *bench) Change(c sql.SourceChange)            { b.changes = append(b.changes, c) }
-func (b *bench) Flush(context.Context) error          { return nil }
-func (b *bench) Stats() sql.JournalStats              { return sql.JournalStats{Healthy: true} }
+
+// run calls a function in the fleet's goroutine and waits for it.
+func (b *bench) run(do func()) {
+	query(b.t.Context(), b.fleet, func() struct{} { do(); return struct{}{} })
+}
+
+func (b *bench) Flush(context.Context) error { return nil }
+func (b *bench) Stats() sql.JournalStats     { return sql.JournalStats{Healthy: true} }
 
 // take pops a source's tick, as its crawler would.
 func (b *bench) take(code string) {
@@ -223,7 +227,7 @@ func fleetBubble(t *testing.T, test func(b *bench)) {
 		b.fleet = &fleet{
 			conf: conf, name: "test", logger: slog.New(slog.DiscardHandler), lists: b, history: b, journal: b,
 			metrics: status.NewMetrics(status.MetricsOptions{}), publish: func(status.Event) {},
-			load: func() (*configs.Config, error) { return conf, nil },
+			load: func() (*configs.Config, error) { return conf, nil }, late: func() bool { return false }, bound: func(t time.Time) time.Time { return t },
 		}
 		b.needs = worker.Needs{Start: func(context.Context, process.Spec) (worker.Process, error) {
 			b.mu.Lock()
@@ -519,7 +523,7 @@ func TestIntervalsThatAreNone(t *testing.T) {
 		if got := b.sent(); len(got) != 1 || got[0].code != "ok" {
 			t.Errorf("%+v", got)
 		}
-		b.ask(b.t.Context(), func() {
+		b.run(func() {
 			for code, s := range b.sources {
 				if (s.noTicks == "") != (code == "ok") || s.due.IsZero() {
 					t.Errorf("%s: %q, due %v", code, s.noTicks, s.due)
@@ -574,7 +578,7 @@ func TestADeletedSourceLeaves(t *testing.T) {
 		b.sent()
 		b.poll(row("a", 60))
 		time.Sleep(2 * time.Second)
-		b.ask(b.t.Context(), func() {
+		b.run(func() {
 			if len(b.sources) != 1 {
 				t.Errorf("%d sources", len(b.sources))
 			}

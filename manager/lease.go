@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +17,15 @@ import (
 	"crawlkeeper/status"
 	"crawlkeeper/worker/process"
 )
+
+// The answers of the script when the key is ours.
+const (
+	taken = "taken"
+	held  = "held"
+)
+
+// never is a beat that is too old for everything.
+const never = math.MinInt64 / 2
 
 //go:embed lease.lua
 var leaseScript string
@@ -35,6 +45,9 @@ type lease struct {
 
 	// knows tells whether a fingerprint was made in our pid namespace by a manager of this name.
 	knows func(name string, fingerprint uint32) bool
+
+	heldAt atomic.Int64 // wall clock in ns, before the last beat by which the key was ours
+	lost   atomic.Bool  // it was found in other hands
 
 	beat  atomic.Int64 // when the last try to renew ended, whatever came of it, on a clock that runs while the machine sleeps
 	up    atomic.Bool  // the last try was answered
@@ -61,11 +74,19 @@ func (l *lease) introduce(self status.Holder) error {
 func (l *lease) try(ctx context.Context, dead string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(l.every, time.Second))
 	defer cancel()
+	before := time.Now()
 	now, err := l.client.Eval(ctx, leaseScript, []string{l.key}, l.text, l.ttl.Milliseconds(), dead).Text()
-	if !errors.Is(err, context.Canceled) {
-		l.beat.Store(int64(sinceBoot()))
-	}
 	l.up.Store(err == nil)
+	switch {
+	case errors.Is(err, context.Canceled):
+	case err != nil:
+		l.beat.Store(int64(sinceBoot()))
+	case now == taken || now == held:
+		l.beat.Store(int64(sinceBoot()))
+		l.heldAt.Store(before.UnixNano())
+	default: // in other hands: nothing may be started or pushed any more
+		l.beat.Store(never)
+	}
 	if err != nil {
 		return "", fmt.Errorf("take the manager's key %s: %w", l.key, err)
 	}
@@ -87,7 +108,7 @@ func (l *lease) Take(ctx context.Context) ([]uint32, error) {
 				l.logger.Warn("redis does not answer; waiting for it", "error", err)
 			}
 			told, dead = "away", ""
-		case now == "taken" || now == "held":
+		case now == taken || now == held:
 			l.other.Store(nil)
 			return seen, nil
 		default:
@@ -146,7 +167,8 @@ func (l *lease) Run(ctx context.Context) error {
 		case <-ticker.C:
 		}
 		now, err := l.try(ctx, "")
-		if err == nil && now != "taken" && now != "held" {
+		if err == nil && now != taken && now != held {
+			l.lost.Store(true)
 			return fmt.Errorf("%w: the key %s is held by %s", ErrOtherHands, l.key, l.read(now))
 		}
 		if up := err == nil; up != wasUp && ctx.Err() == nil {
@@ -158,6 +180,15 @@ func (l *lease) Run(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// bound is the time, or the last moment at which the key was surely ours where that was earlier and it is not any more:
+// what began later may be another manager's.
+func (l *lease) bound(t time.Time) time.Time {
+	if held := time.Unix(0, l.heldAt.Load()); l.lost.Load() && t.After(held) {
+		return held
+	}
+	return t
 }
 
 // late tells whether the last beat is older than the key's life: we were stopped, or the machine slept, and another

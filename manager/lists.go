@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -67,23 +68,27 @@ type pushGroup struct {
 // errAway says that Redis did not answer, or that it refuses everything now.
 var errAway = errors.New("redis is away")
 
-type cleaning struct {
-	code string
-	done chan string // gets the due time of the tick that was deleted, "" for none; capacity 1
+// operation is one of two: ticks to push, or a source to clean before its start.
+type operation struct {
+	group pushGroup
+
+	clean string        // the code; "" for a push
+	done  chan struct{} // closed when the cleaning was tried
 }
 
 // lists writes the tick lists: pushes, and what is cleaned before a start. One goroutine does both, in the order in
 // which they were asked for, so that a tick for the last process never lands behind the cleaning for the next. All that
 // waits goes out in one round trip.
 type lists struct {
-	client redis.UniversalClient
-	keys   configs.Redis
-	logger *slog.Logger
+	client  redis.UniversalClient
+	keys    configs.Redis
+	holder  func() string                        // what stands in the manager's key while we are active; nil does not ask
+	cleaned func(code string, deleted time.Time) // told of each tick that a cleaning deleted; by the goroutine of Run
+	logger  *slog.Logger
 
-	mu     sync.Mutex
-	groups []pushGroup
-	cleans []cleaning
-	wake   chan struct{}
+	mu   sync.Mutex
+	ops  []operation
+	wake chan struct{}
 
 	// Owned by Run.
 	dirty map[string]bool // a crawler was started without its cleaning, which follows before its next tick
@@ -91,40 +96,38 @@ type lists struct {
 }
 
 func newLists(client redis.UniversalClient, keys configs.Redis, logger *slog.Logger) *lists {
-	return &lists{client: client, keys: keys, logger: logger, wake: make(chan struct{}, 1), dirty: map[string]bool{}}
+	return &lists{
+		client: client, keys: keys, logger: logger, wake: make(chan struct{}, 1), dirty: map[string]bool{},
+		cleaned: func(string, time.Time) {},
+	}
 }
 
 // Push sends ticks; it does not wait.
 func (l *lists) Push(pushes []push, done func([]pushResult)) {
-	l.mu.Lock()
-	l.groups = append(l.groups, pushGroup{pushes, done})
-	l.mu.Unlock()
-	l.rouse()
+	l.put(operation{group: pushGroup{pushes, done}})
 }
 
 // cleanLimit bounds how long a start waits for its cleaning.
 const cleanLimit = time.Second
 
-// Clean deletes what must be gone before a crawler starts, and returns the due time of a tick that was deleted. While
-// Redis is away it gives up soon: the cleaning then follows before the source's next tick.
-func (l *lists) Clean(ctx context.Context, code string) string {
-	c := cleaning{code, make(chan string, 1)}
-	l.mu.Lock()
-	l.cleans = append(l.cleans, c)
-	l.mu.Unlock()
-	l.rouse()
+// Clean deletes what must be gone before a crawler starts. While Redis is away it gives up soon: the cleaning then
+// follows before the source's next tick.
+func (l *lists) Clean(ctx context.Context, code string) {
+	op := operation{clean: code, done: make(chan struct{})}
+	l.put(op)
 	limit := time.NewTimer(cleanLimit)
 	defer limit.Stop()
 	select {
-	case due := <-c.done:
-		return due
+	case <-op.done:
 	case <-limit.C:
 	case <-ctx.Done():
 	}
-	return ""
 }
 
-func (l *lists) rouse() {
+func (l *lists) put(op operation) {
+	l.mu.Lock()
+	l.ops = append(l.ops, op)
+	l.mu.Unlock()
 	select {
 	case l.wake <- struct{}{}:
 	default:
@@ -143,73 +146,98 @@ func (l *lists) Run(ctx context.Context) error {
 	}
 }
 
+// sending is an operation on its way.
+type sending struct {
+	operation
+	calls []*redis.Cmd // of its pushes
+	clean *redis.Cmd
+	late  map[string]*redis.Cmd // cleanings that were still owed to sources of its pushes
+}
+
 func (l *lists) runOnce(ctx context.Context) {
 	l.mu.Lock()
-	groups, cleans := l.groups, l.cleans
-	l.groups, l.cleans = nil, nil
+	ops := l.ops
+	l.ops = nil
 	l.mu.Unlock()
-	if len(groups)+len(cleans) == 0 {
+	if len(ops) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
 	defer cancel()
 	pipe := l.client.Pipeline()
-	cleaned := make([]*redis.Cmd, len(cleans))
-	for i, c := range cleans {
-		cleaned[i] = l.clean(ctx, pipe, c.code)
-	}
-	late := l.cleanLate(ctx, pipe, groups)
-	calls := make([][]*redis.Cmd, len(groups))
-	for i, g := range groups {
-		calls[i] = l.push(ctx, pipe, g.pushes)
+	all := make([]sending, len(ops))
+	owed := maps.Clone(l.dirty)
+	for i, op := range ops {
+		all[i] = sending{operation: op}
+		if op.clean != "" {
+			all[i].clean = l.clean(ctx, pipe, op.clean)
+			delete(owed, op.clean)
+			continue
+		}
+		all[i].late = l.cleanLate(ctx, pipe, op.group.pushes, owed)
+		all[i].calls = l.push(ctx, pipe, op.group.pushes)
 	}
 	_, err := pipe.Exec(ctx)
 	l.note(err)
-	for i, c := range cleans {
-		due, err := cleaned[i].Text()
-		if delete(l.dirty, c.code); err != nil {
-			l.dirty[c.code] = true
+	for _, s := range all {
+		if s.clean != nil {
+			l.noteClean(s.operation.clean, s.clean)
+			close(s.done)
+			continue
 		}
-		c.done <- due
-	}
-	for code, cmd := range late {
-		if cmd.Err() == nil {
-			delete(l.dirty, code)
+		for code, cmd := range s.late {
+			l.noteClean(code, cmd)
 		}
-	}
-	for i, g := range groups {
-		g.done(results(g.pushes, calls[i]))
+		s.group.done(results(s.group.pushes, s.calls))
 	}
 }
 
 // cleanLate cleans, before their next tick, those that were started while Redis was away.
-func (l *lists) cleanLate(ctx context.Context, pipe redis.Pipeliner, groups []pushGroup) map[string]*redis.Cmd {
-	if len(l.dirty) == 0 {
+func (l *lists) cleanLate(ctx context.Context, pipe redis.Pipeliner, pushes []push, owed map[string]bool) map[string]*redis.Cmd {
+	if len(owed) == 0 {
 		return nil
 	}
 	late := map[string]*redis.Cmd{}
-	for _, g := range groups {
-		for _, p := range g.pushes {
-			if l.dirty[p.code] && late[p.code] == nil {
-				late[p.code] = l.clean(ctx, pipe, p.code)
-			}
+	for _, p := range pushes {
+		if owed[p.code] {
+			delete(owed, p.code)
+			late[p.code] = l.clean(ctx, pipe, p.code)
 		}
 	}
 	return late
 }
 
+// noteClean keeps what is still owed, and tells of a tick that was deleted.
+func (l *lists) noteClean(code string, cmd *redis.Cmd) {
+	due, err := cmd.Text()
+	if err != nil {
+		l.dirty[code] = true
+		return
+	}
+	delete(l.dirty, code)
+	if t, err := time.Parse(dueLayout, due); err == nil {
+		l.cleaned(code, t)
+	}
+}
+
+func (l *lists) self() string {
+	if l.holder == nil {
+		return ""
+	}
+	return l.holder()
+}
+
 func (l *lists) clean(ctx context.Context, pipe redis.Pipeliner, code string) *redis.Cmd {
-	keys := append([]string{l.keys.LastDue(), l.keys.StartURLs(code)}, l.keys.Clean(code)...)
-	return pipe.Eval(ctx, cleanScript, keys, code)
+	keys := append([]string{l.keys.ManagerKey(), l.keys.LastDue(), l.keys.StartURLs(code)}, l.keys.Clean(code)...)
+	return pipe.Eval(ctx, cleanScript, keys, l.self(), code)
 }
 
 func (l *lists) push(ctx context.Context, pipe redis.Pipeliner, pushes []push) []*redis.Cmd {
 	var calls []*redis.Cmd
 	for start := 0; start < len(pushes); start += pushBatch {
 		batch := pushes[start:min(len(pushes), start+pushBatch)]
-		keys := make([]string, 1, len(batch)+1)
-		keys[0] = l.keys.LastDue()
-		args := make([]any, 0, 4*len(batch))
+		keys := append(make([]string, 0, len(batch)+2), l.keys.ManagerKey(), l.keys.LastDue())
+		args := append(make([]any, 0, 4*len(batch)+1), l.self())
 		for _, p := range batch {
 			keys = append(keys, l.keys.StartURLs(p.code))
 			args = append(args, p.code, p.due.UTC().Format(dueLayout), p.rule, p.tick)
@@ -269,7 +297,7 @@ func lastDues(ctx context.Context, client redis.UniversalClient, keys configs.Re
 	}
 	out := make(map[string]time.Time, len(all))
 	for code, text := range all {
-		if t, err := time.Parse(dueLayout, text); err == nil {
+		if t, err := time.Parse(dueLayout, text); err == nil { // others are marks of ticks by hand
 			out[code] = t
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,6 +35,7 @@ type Options struct {
 	Logger  *slog.Logger
 
 	Forwarder *output.Forwarder // takes the crawlers' output; nil writes text to standard error
+	Step      []string          // begins the command that prepares a process for its program: see process.ExecStep
 	Kill      <-chan struct{}   // closed: crawlers that are being stopped get no more time
 
 	Version, Revision string
@@ -55,18 +57,20 @@ type Manager struct {
 	born    time.Time
 	bound   chan string // the HTTP end's address
 
-	active     atomic.Bool
-	ready      atomic.Bool // the sources were read
-	postgresUp atomic.Bool
-	kick       chan struct{} // the sources are to be read at once
-	polledAt   atomic.Int64
+	active      atomic.Bool
+	ready       atomic.Bool // the sources were read
+	stopping    atomic.Bool
+	postgresUp  atomic.Bool
+	activeSince atomic.Int64  // wall clock in ns
+	kick        chan struct{} // the sources are to be read at once
+	polledAt    atomic.Int64
 }
 
 // New makes a manager and tests what the machine offers.
 func New(o Options) (*Manager, error) {
 	conf := o.Config
 	spawner, err := process.New(process.Options{
-		Name: conf.Manager.Name, Scope: conf.Redis.Prefix + "\x00" + conf.Redis.URL.Reveal(), Logger: o.Logger,
+		Name: conf.Manager.Name, Scope: conf.Redis.Prefix + "\x00" + conf.Redis.URL.Reveal(), Logger: o.Logger, Step: o.Step,
 	})
 	if err != nil {
 		return nil, err
@@ -80,7 +84,7 @@ func New(o Options) (*Manager, error) {
 		bound: make(chan string, 1), kick: make(chan struct{}, 1),
 	}
 	m.metrics = status.NewMetrics(status.MetricsOptions{WithoutSources: !conf.HTTP.SourceLabels, Version: o.Version, Revision: o.Revision})
-	m.journal = sql.NewJournal(o.Store, sql.JournalOptions{OnMarked: m.metrics.RunsInterrupted, Logger: o.Logger})
+	m.journal = sql.NewJournal(o.Store, sql.JournalOptions{OnMarked: m.metrics.RunsInterrupted, LastAttempt: goodbyeLimit - 200*time.Millisecond, Logger: o.Logger})
 	m.replies = control.NewReplier(control.ReplierOptions{Client: o.Redis, Channel: conf.Redis.Replies(), Manager: conf.Manager.Name, Logger: o.Logger})
 	m.events = status.NewPublisher(status.PublisherOptions{Client: o.Redis, Channel: conf.Redis.Events(), Dropped: m.metrics.EventsDropped, Logger: o.Logger})
 	m.lease = &lease{
@@ -88,7 +92,15 @@ func New(o Options) (*Manager, error) {
 		every: conf.Manager.StatusInterval, ttl: conf.Manager.StatusTTL, logger: o.Logger,
 	}
 	m.lists = newLists(o.Redis, conf.Redis, o.Logger)
+	m.lists.holder = func() string { return m.lease.text }
 	m.fleet = m.newFleet()
+	m.lists.cleaned = func(code string, due time.Time) {
+		m.fleet.inbox.put(func() {
+			if s := m.fleet.sources[code]; s != nil {
+				m.fleet.cleaned(s, due)
+			}
+		})
+	}
 	m.observe()
 	return m, nil
 }
@@ -99,8 +111,8 @@ func (m *Manager) newFleet() *fleet {
 		conf: m.conf, name: m.conf.Manager.Name, tempRoot: defaultTempRoot(m.spawner.Prefix()), environ: m.Environ, logger: m.Logger,
 		lists: m.lists, history: m.Store, journal: m.journal, metrics: m.metrics, publish: m.events.Publish, outputs: m.outputs,
 		needs: worker.Needs{Start: starter(m.spawner), Gate: m.gate(), Kill: m.Kill},
-		late:  m.lease.late,
-		load:  m.reload, interruptedText: m.conf.Runs.InterruptedText,
+		redis: m.conf.Redis, postgres: m.conf.Postgres.URL, late: m.lease.late, bound: m.lease.bound,
+		load: m.reload, interruptedText: m.conf.Runs.InterruptedText,
 		identity: identity{Manager: m.conf.Manager.Name, Host: host, BootID: process.BootID()},
 	}
 	f.init()
@@ -120,12 +132,19 @@ func (m *Manager) observe() {
 	})
 }
 
+// goodbyeLimit bounds what is said to servers at the end: a server that hangs must not hold up the end. The next manager
+// repairs what was not said.
+const goodbyeLimit = 2 * time.Second
+
 // Run is the life of the manager. It ends with the context (nil), or with an error that says which part of it is broken.
 func (m *Manager) Run(ctx context.Context) error {
 	m.warnOfWays()
-	running, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
 	life := context.WithoutCancel(ctx)
+	broken, fail := context.WithCancelCause(life)
+	defer fail(nil)
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(broken, stop)()
 
 	base := newLoops(life, fail, m.Logger)
 	defer base.end()
@@ -133,15 +152,21 @@ func (m *Manager) Run(ctx context.Context) error {
 	base.start("output", m.outputs.Run)
 	base.start("http", m.server().Run)
 
-	if err := m.becomeActive(running); err != nil {
-		return ended(ctx, running, err)
+	left, err := m.take(running)
+	if err != nil {
+		return ended(ctx, broken, err)
 	}
-	late := newLoops(life, fail, m.Logger) // what the fleet's last words need
+	keep := newLoops(life, fail, m.Logger)
+	keep.start("lease", m.lease.Run)
+	late := newLoops(life, fail, m.Logger) // what the last words need
+	if err := m.prepare(running, left); err != nil {
+		err = ended(ctx, broken, err)
+		m.goodbye(err, keep, late)
+		return err
+	}
 	late.start("journal", m.journal.Run)
 	late.start("replies", m.replies.Run)
 	late.start("events", m.events.Run)
-	keep := newLoops(life, fail, m.Logger)
-	keep.start("lease", m.lease.Run)
 	keep.start("lists", m.lists.Run)
 	keep.start("status", m.statusLoop)
 	fleet := newLoops(life, fail, m.Logger)
@@ -153,39 +178,59 @@ func (m *Manager) Run(ctx context.Context) error {
 	feed.start("repair", m.repairLoop)
 
 	<-running.Done()
-	err := ended(ctx, running, nil)
-	if err == nil {
-		m.drain(life)
+	if broken.Err() == nil {
+		m.drain(broken)
 	}
-	m.Logger.Info("stopping", "reason", cause(err))
-	feed.end()
+	err = context.Cause(broken) // nil where it was asked to end
+	m.stopping.Store(true)
+	m.Logger.Info("stopping", "reason", reason(err))
+	feed.stop()
 	fleet.end()
-	keep.end()
-	if !errors.Is(err, ErrOtherHands) {
-		m.leave()
-	}
-	late.end()
+	m.goodbye(err, keep, late, feed)
 	_ = os.Remove(m.fleet.tempRoot) // it is empty, unless something could not be ended
 	m.Logger.Info("stopped")
 	return err
 }
 
-func cause(err error) string {
+func reason(err error) string {
 	if err == nil {
 		return "asked to"
 	}
 	return err.Error()
 }
 
-// ended is nil for an end that was asked for, else what broke.
-func ended(asked, running context.Context, err error) error {
-	if asked.Err() != nil {
+// ended is nil for an end that was asked for, else what broke, or what stood in the way of the start.
+func ended(asked, broken context.Context, err error) error {
+	switch {
+	case broken.Err() != nil:
+		return context.Cause(broken)
+	case asked.Err() != nil:
 		return nil
 	}
-	if running.Err() != nil {
-		return context.Cause(running)
-	}
 	return err
+}
+
+// goodbye ends what speaks to servers: the status hash goes, then the key, unless it is in other hands.
+func (m *Manager) goodbye(err error, keep, late *loops, more ...*loops) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		var all sync.WaitGroup
+		all.Go(late.end)
+		for _, l := range more {
+			all.Go(l.end)
+		}
+		keep.end()
+		if !errors.Is(err, ErrOtherHands) {
+			m.leave()
+		}
+		all.Wait()
+	}()
+	select {
+	case <-done:
+	case <-time.After(goodbyeLimit):
+		m.Logger.Warn("a server does not answer; the end does not wait for it")
+	}
 }
 
 func (m *Manager) warnOfWays() {

@@ -69,7 +69,7 @@ func (o observer) Process(i worker.Incarnation) {
 // mark marks the runs that the crawler left open: now, and again a little later.
 func (o observer) mark(i worker.Incarnation) {
 	m := sql.Mark{
-		Source: i.Source, Ended: i.EndedAt, FinishedAt: i.EndedAt,
+		Source: i.Source, Ended: o.f.bound(i.EndedAt), FinishedAt: i.EndedAt,
 		Error: fmt.Sprintf("%s (%s: %s)", o.f.interruptedText, i.Cause, i.Exit),
 	}
 	o.f.journal.Mark(m)
@@ -140,7 +140,7 @@ func processRow(i worker.Incarnation, who identity) sql.Process {
 		ID: i.ID, Source: i.Source, Kind: "crawler", Manager: who.Manager, Host: who.Host, BootID: who.BootID,
 		Pid: i.Pid, StartTime: i.StartTime, Fingerprint: i.Fingerprint, Command: configs.MaskArgs(i.Argv), Binary: i.Binary, Dir: i.Dir,
 		Status: i.Status, QueuedAt: i.QueuedAt, StartedAt: i.StartedAt, EndedAt: i.EndedAt,
-		Cause: string(i.Cause), By: i.By, LastLines: slices.Clone(i.LastLines), CPUTime: i.Exit.CPUTime, Swept: len(i.Swept),
+		Cause: string(i.Cause), By: i.By, LastLines: slices.Clone(i.LastLines), PeakMemory: i.PeakMemory, CPUTime: i.Exit.CPUTime, Swept: len(i.Swept),
 	}
 	if i.Status == worker.StatusEnded {
 		row.Status = sql.ProcessRunning // its tree is not gone yet

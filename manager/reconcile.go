@@ -40,6 +40,11 @@ func (f *fleet) rows(rows []sql.Source, changed bool, asked time.Time) {
 	if first {
 		f.loaded = true
 		f.logger.Info("sources read", "sources", len(f.sources))
+		early := f.early
+		f.early = nil
+		for _, command := range early {
+			command()
+		}
 	}
 }
 
@@ -153,13 +158,7 @@ func (f *fleet) begin(s *source) {
 	needs := f.needs
 	needs.Logger = f.logger.With("source", s.code)
 	needs.Observer = observer{f, s}
-	needs.Clean = func(ctx context.Context) {
-		if due := f.lists.Clean(ctx, s.code); due != "" {
-			if t, err := time.Parse(dueLayout, due); err == nil {
-				f.inbox.put(func() { f.cleaned(s, t) })
-			}
-		}
-	}
+	needs.Clean = func(ctx context.Context) { f.lists.Clean(ctx, s.code) }
 	if f.outputs != nil {
 		out, err := f.outputs.Output(s.code, outputOptions(s.code, s.adapter.Output))
 		if err != nil {

@@ -87,8 +87,8 @@ func (m *Manager) markLost(rows []sql.Source) {
 
 // repairLoop closes, once Postgres answers, the rows of processes that earlier managers left open.
 func (m *Manager) repairLoop(ctx context.Context) error {
-	for m.repairOnce(ctx) != nil {
-		if pause(ctx, 5*time.Second) != nil {
+	for wait := 50 * time.Millisecond; m.repairOnce(ctx) != nil; wait = min(2*wait, 5*time.Second) {
+		if pause(ctx, wait) != nil {
 			return nil
 		}
 	}
@@ -97,22 +97,29 @@ func (m *Manager) repairLoop(ctx context.Context) error {
 }
 
 func (m *Manager) repairOnce(ctx context.Context) error {
-	if !m.ready.Load() {
-		return errors.New("the sources are not read yet")
-	}
 	open, err := m.Store.OpenProcesses(ctx, "")
 	if err != nil {
 		return err
 	}
-	m.fleet.ask(ctx, func() {
-		for _, p := range open {
-			if m.fleet.sources[p.Source] == nil || !p.QueuedAt.Before(m.born) {
-				continue
-			}
-			p.Status, p.Cause, p.EndedAt = sql.ProcessExited, "manager_lost", time.Now()
-			m.journal.Process(p)
+	codes, ok := query(ctx, m.fleet, func() map[string]bool {
+		codes := make(map[string]bool, len(m.fleet.sources))
+		for code := range m.fleet.sources {
+			codes[code] = true
 		}
+		return codes
 	})
+	if !ok || !m.ready.Load() {
+		return errors.New("the sources are not read yet")
+	}
+	who, since := m.fleet.identity, time.Unix(0, m.activeSince.Load())
+	for _, p := range open {
+		ours := p.Manager == who.Manager && p.Host == who.Host && p.BootID == who.BootID && !p.QueuedAt.Before(since)
+		if ours || !codes[p.Source] {
+			continue
+		}
+		p.Status, p.Cause, p.EndedAt = sql.ProcessExited, "manager_lost", time.Now()
+		m.journal.Process(p)
+	}
 	return nil
 }
 
@@ -146,19 +153,18 @@ func (m *Manager) writeStatus(ctx context.Context, w *status.Writer) error {
 		code   string
 		record status.Record
 	}
-	var entries []entry
-	loaded := false
-	if !m.fleet.ask(ctx, func() {
-		loaded = m.fleet.loaded
-		entries = make([]entry, 0, len(m.fleet.sources))
+	entries, ok := query(ctx, m.fleet, func() []entry {
+		if !m.fleet.loaded {
+			return nil
+		}
+		entries := make([]entry, 0, len(m.fleet.sources))
 		for code, r := range m.fleet.records() {
 			entries = append(entries, entry{code, *r})
 		}
-	}) {
+		return entries
+	})
+	if !ok || entries == nil {
 		return ctx.Err()
-	}
-	if !loaded {
-		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
 	defer cancel()
@@ -200,20 +206,24 @@ type usage struct {
 }
 
 func (m *Manager) measure(ctx context.Context, meter *meter) {
-	running := map[string]*worker.Snapshot{}
-	outputs := map[string]*output.Output{}
-	m.fleet.ask(ctx, func() {
+	type pair struct {
+		worker *worker.Worker
+		output *output.Output
+	}
+	sources, _ := query(ctx, m.fleet, func() map[string]pair {
+		sources := make(map[string]pair, len(m.fleet.sources))
 		for code, s := range m.fleet.sources {
-			if snap := s.worker.Snapshot(); snap.Pid != 0 {
-				running[code] = snap
-			}
-			if s.output != nil {
-				outputs[code] = s.output
-			}
+			sources[code] = pair{s.worker, s.output}
 		}
+		return sources
 	})
-	next := make(map[string]usage, len(running))
-	for code, snap := range running {
+	next := make(map[string]usage, len(sources))
+	for code, p := range sources {
+		snap := p.worker.Snapshot()
+		if snap.Pid == 0 || ctx.Err() != nil {
+			continue
+		}
+		p.worker.Sample()
 		u := process.UsageOf(snap.Pid)
 		now := usage{snap.ProcessID, u.CPU, time.Now()}
 		percent := 0
@@ -222,15 +232,18 @@ func (m *Manager) measure(ctx context.Context, meter *meter) {
 		}
 		next[code] = now
 		m.fleet.inbox.put(func() {
-			if s := m.fleet.sources[code]; s != nil {
-				s.rss, s.cpu = u.RSS, percent
+			if s := m.fleet.sources[code]; s != nil && s.worker.Snapshot().ProcessID == snap.ProcessID {
+				s.rss, s.cpu = u.RSS&^(1<<20-1), percent // in MiB: what changes less is no news
 			}
 		})
 	}
 	meter.last = next
-	lost := make(map[string]uint64, len(outputs))
-	for code, out := range outputs {
-		stats := out.Stats()
+	lost := make(map[string]uint64, len(sources))
+	for code, p := range sources {
+		if p.output == nil {
+			continue
+		}
+		stats := p.output.Stats()
 		lost[code] = stats.LostForward + stats.LostFile
 		if before := meter.lost[code]; lost[code] > before {
 			m.metrics.OutputDropped(code, int(lost[code]-before))
@@ -241,7 +254,7 @@ func (m *Manager) measure(ctx context.Context, meter *meter) {
 
 // health tells which loop of the manager is dead.
 func (m *Manager) health() error {
-	if !m.active.Load() {
+	if !m.active.Load() || m.stopping.Load() {
 		return nil
 	}
 	if d := m.fleet.stuckFor(); d > stuckAfter {
@@ -273,33 +286,37 @@ func (m *Manager) readiness() error {
 }
 
 func (m *Manager) workersByPhase() map[string]int {
-	out := map[string]int{}
-	m.withSources(func(s *source) { out[string(s.worker.Snapshot().Phase)]++ })
-	return out
+	return scraped(m, func() map[string]int {
+		out := map[string]int{}
+		for _, s := range m.fleet.sources {
+			out[string(s.worker.Snapshot().Phase)]++
+		}
+		return out
+	})
 }
 
 func (m *Manager) waitingTicks() int {
-	n := 0
-	m.withSources(func(s *source) {
-		if s.waits {
-			n++
+	return scraped(m, func() int {
+		n := 0
+		for _, s := range m.fleet.sources {
+			if s.waits {
+				n++
+			}
 		}
+		return n
 	})
-	return n
 }
 
-// withSources visits all sources in the fleet's goroutine. It gives up after a second: a scrape must not hang.
-func (m *Manager) withSources(visit func(*source)) {
+// scraped asks the fleet for a figure. It gives up after a second: a scrape must not hang.
+func scraped[T any](m *Manager, figure func() T) T {
+	var none T
 	if !m.active.Load() {
-		return
+		return none
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	m.fleet.ask(ctx, func() {
-		for _, s := range m.fleet.sources {
-			visit(s)
-		}
-	})
+	v, _ := query(ctx, m.fleet, figure)
+	return v
 }
 
 // outputLines is how many lines `output` begins with.
@@ -309,11 +326,15 @@ func (m *Manager) outputOf(ctx context.Context, code string, follow bool) (iter.
 	if !m.active.Load() {
 		return nil, false
 	}
-	var s *source
-	if !m.fleet.ask(ctx, func() { s = m.fleet.sources[code] }) || s == nil || s.output == nil {
+	out, ok := query(ctx, m.fleet, func() *output.Output {
+		if s := m.fleet.sources[code]; s != nil {
+			return s.output
+		}
+		return nil
+	})
+	if !ok || out == nil {
 		return nil, false
 	}
-	out := s.output
 	return func(yield func([]byte) bool) {
 		if !follow {
 			for _, line := range out.Last(outputLines) {

@@ -10,6 +10,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"golang.org/x/sys/unix"
+
 	"crawlkeeper/configs"
 	"crawlkeeper/manager/schedule"
 	"crawlkeeper/sql"
@@ -41,23 +43,25 @@ type source struct {
 	told   worker.Desire // what the worker was told last
 
 	// When the next tick goes out.
-	plan      schedule.Plan
-	planKey   string
-	anchor    time.Time // an interval counts from here
-	due       time.Time // never zero once the source was seen
-	trigger   string    // of the next tick
-	up        bool      // its crawler runs
-	asked     int       // restarts that are under way
-	pushing   bool      // a tick is on its way
-	waits     bool      // our last tick still waited when last looked at
-	toldWaits bool      // and that was logged
-	paused    bool      // as the last turn saw it
-	retry     time.Duration
-	retryAt   time.Time // a push that failed is tried again then
-	said      string    // the error of its list that was logged last
-	starts    int       // of its crawler
-	heapAt    time.Time
-	heapSlot  int // -1 when it is not in the heap
+	plan        schedule.Plan
+	planKey     string
+	anchor      time.Time // an interval counts from here
+	due         time.Time // never zero once the source was seen
+	trigger     string    // of the next tick
+	sentTrigger string    // of the last tick
+	redo        bool      // a tick that was deleted comes again with the next start
+	up          bool      // its crawler runs
+	asked       int       // restarts that are under way
+	pushing     bool      // a tick is on its way
+	waits       bool      // our last tick still waited when last looked at
+	toldWaits   bool      // and that was logged
+	paused      bool      // as the last turn saw it
+	retry       time.Duration
+	retryAt     time.Time // a push that failed is tried again then
+	said        string    // the error of its list that was logged last
+	starts      int       // of its crawler
+	heapAt      time.Time
+	heapSlot    int // -1 when it is not in the heap
 
 	lastDue time.Time // pushed last, by whichever manager
 
@@ -126,9 +130,11 @@ const (
 	sqlStopped = "stopped"
 )
 
-// specKey changes where a crawler has to be started anew.
-func specKey(code string, a configs.Adapter, env map[string]string) string {
-	data, err := json.Marshal([]any{a.Argv(code), a.Dir, env, a.EnvInherit, a.PassURLs, a.Output})
+// specKey changes where a crawler has to be started anew. (Env prints itself masked, hence the conversion.)
+func specKey(code string, a configs.Adapter) string {
+	data, err := json.Marshal([]any{
+		a.Argv(code), a.Dir, map[string]string(a.Env), a.EnvInherit, a.PassURLs, a.Output, a.User, a.Group, a.Umask, a.Nice, a.Rlimits,
+	})
 	if err != nil {
 		return code
 	}
@@ -137,14 +143,30 @@ func specKey(code string, a configs.Adapter, env map[string]string) string {
 
 // workerSpec says how the crawler of a source is run.
 func workerSpec(code string, a configs.Adapter, tempRoot string, env func(configs.Adapter, string) []string) *worker.Spec {
+	umask, _ := a.UmaskBits() // the configuration was validated
+	spec := process.Spec{Argv: a.Argv(code), Dir: a.Dir, TempRoot: tempRoot, User: a.User, Group: a.Group, Umask: umask}
+	if a.Nice != 0 {
+		spec.Nice = &a.Nice
+	}
+	for name, text := range a.Rlimits {
+		if spec.Rlimits == nil {
+			spec.Rlimits = map[string]process.Rlimit{}
+		}
+		limit, _ := configs.ParseRlimit(text)
+		spec.Rlimits[name] = process.Rlimit(limit)
+	}
 	return &worker.Spec{
-		Key:         specKey(code, a, map[string]string(a.Env)),
-		Process:     process.Spec{Argv: a.Argv(code), Dir: a.Dir, TempRoot: tempRoot},
+		Key:         specKey(code, a),
+		Process:     spec,
 		Env:         func() []string { return env(a, code) },
+		StopSignal:  unix.SignalNum(a.StopSignal),
 		StopTimeout: a.StopTimeout,
 		Delay:       worker.Delay{Min: a.Backoff.Min, Max: a.Backoff.Max, Stable: a.Backoff.Stable, Jitter: a.Backoff.Jitter},
 	}
 }
+
+// noURL is why a source with ticks for scrapy-redis gets none.
+const noURL = "no url: set `url` in the source's payload or in its adapter"
 
 // replan reads the schedule anew where it changed, and says why there can be no ticks.
 func (s *source) replan() (changed bool) {
@@ -170,7 +192,7 @@ func (s *source) replan() (changed bool) {
 	case err != nil:
 		s.noTicks = err.Error()
 	case url == "missing":
-		s.plan, s.noTicks = schedule.Plan{}, "no url: set `url` in the source's payload or in its adapter"
+		s.plan, s.noTicks = schedule.Plan{}, noURL
 	}
 	return true
 }

@@ -260,3 +260,8 @@ func alive(pid int) bool {
 	i := strings.LastIndexByte(string(data), ')')
 	return data[i+2] != 'Z' && data[i+2] != 'X'
 }
+
+// ask calls a function in the fleet's goroutine and waits for it.
+func (r *running) ask(ctx context.Context, do func()) {
+	query(ctx, r.fleet, func() struct{} { do(); return struct{}{} })
+}
