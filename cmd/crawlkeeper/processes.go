@@ -17,6 +17,7 @@ type ProcessesCmd struct {
 	Code    string `arg:"" optional:"" help:"Only of this source."`
 	Limit   int    `help:"At most so many, the youngest first; 0 is all." default:"20"`
 	Open    bool   `help:"Only those that have not ended."`
+	Tree    bool   `help:"What of them is alive now, as trees, on this machine."`
 	Verbose bool   `short:"v" help:"Also the last lines that each printed, and how it was started."`
 }
 
@@ -26,12 +27,16 @@ func (c *ProcessesCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	list, err := store.Processes(ctx, sql.ProcessFilter{Source: c.Code, Open: c.Open, Limit: c.Limit})
+	list, err := store.Processes(ctx, sql.ProcessFilter{Source: c.Code, Open: c.Open || c.Tree, Limit: c.Limit})
 	if err != nil {
 		return explain(ctx, store, err)
 	}
 	now := time.Now()
 	switch {
+	case c.Tree && c.JSON:
+		return a.printJSON(map[string]any{"processes": treesToJSON(look(list))})
+	case c.Tree:
+		return a.printTrees(look(list))
 	case c.JSON:
 		objects := make([]processJSON, len(list))
 		for i, p := range list {

@@ -2,7 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
 	"testing"
+
+	"crawlkeeper/worker/process"
 )
 
 func TestProcesses(t *testing.T) {
@@ -33,5 +38,41 @@ func TestProcesses(t *testing.T) {
 	}
 	if len(object.Processes) != 1 || object.Processes[0]["pid"] != 42.0 || object.Processes[0]["exit_code"] != nil || object.Processes[0]["ended_at"] != nil {
 		t.Errorf("it says %v", object.Processes)
+	}
+}
+
+func TestProcessTrees(t *testing.T) {
+	t.Parallel()
+	pg, environ := storeOnly(t)
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	start, _ := process.StartTime(os.Getpid())
+	for i, p := range []struct {
+		source, host string
+		start        uint64
+	}{{"here", host, start}, {"gone", host, start - 1}, {"there", "elsewhere", start}} {
+		pg.Exec(t, `INSERT INTO crawl_processes (id, source, kind, manager, host, boot_id, pid, start_time, command, status, queued_at) VALUES
+			($1, $2, 'crawler', 'm', $3, $4, $5, $6, '[]', 'running', now() - make_interval(secs => $7))`,
+			fmt.Sprintf("0196f0a0-0000-7000-8000-00000000000%d", i), p.source, p.host, process.BootID(), os.Getpid(), int64(p.start), i)
+	}
+	out := call(t, environ, "processes", "--tree").stdout
+	for _, want := range []string{"here (crawlkeeper.tes", "it is gone, or in another container", "it runs on elsewhere"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	var object struct {
+		Processes []struct {
+			Source, Unseen string
+			Tree           []struct{ Pid int }
+		}
+	}
+	if err := json.Unmarshal([]byte(call(t, environ, "processes", "here", "--tree", "--json").stdout), &object); err != nil {
+		t.Fatal(err)
+	}
+	if len(object.Processes) != 1 || len(object.Processes[0].Tree) == 0 || object.Processes[0].Tree[0].Pid != os.Getpid() {
+		t.Errorf("%+v", object)
 	}
 }

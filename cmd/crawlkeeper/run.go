@@ -80,7 +80,7 @@ func (a *app) newManager(ctx context.Context) (*manager.Manager, error) {
 	build := readBuild()
 	return manager.New(manager.Options{
 		Config: conf, Load: a.loadConfig, Redis: client, Store: store, Environ: a.Environ, Logger: logger,
-		Forwarder: forwarder, Kill: a.Kill, Version: build.Version, Revision: build.Commit,
+		Forwarder: forwarder, Kill: a.Kill, Step: []string{"/proc/self/exe", stepCommand}, Version: build.Version, Revision: build.Commit,
 	})
 }
 

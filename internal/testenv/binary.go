@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -60,6 +62,9 @@ func build(env *servers.Env, pkg string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if err := readSources(root); err != nil {
+		return "", fmt.Errorf("read sources: %w", err)
+	}
 	dir := filepath.Join(env.Dir(), "bin")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("make folder: %w", err)
@@ -69,6 +74,17 @@ func build(env *servers.Env, pkg string) (string, error) {
 	target := filepath.Join(dir, path.Base(pkg))
 	environ := append(os.Environ(), "CGO_ENABLED=0")
 	return target, env.Run(ctx, root, environ, goTool(), "build", "-race=false", "-o", target, pkg)
+}
+
+// readSources lists every folder of sources. The go command knows nothing of a program that a test builds, and would take
+// the test's last result for a run after a change; but it notes what a test has read, and asks whether that is the same.
+func readSources(root string) error {
+	return filepath.WalkDir(root, func(_ string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() && slices.Contains([]string{".git", ".venv", "bin", "__pycache__"}, entry.Name()) {
+			return fs.SkipDir
+		}
+		return err
+	})
 }
 
 // goTool is the go command that built this test, or else the one in PATH.
