@@ -33,7 +33,6 @@ type bench struct {
 	err     error            // all pushes fail with it
 	bad     map[string]error // pushes of these sources do
 	lose    bool             // the answer of the next push is lost
-	clean   int
 	procs   map[string]*fakeProcess
 	past    map[string]sql.History
 	pastErr error

@@ -211,7 +211,7 @@ func TestStaggerHasOneTimer(t *testing.T) {
 				t.Errorf("%d rollouts", len(b.rollouts))
 			}
 		})
-		b.fleet.stopAll() // the manager ends in the middle: it is answered all the same
+		b.stopAll() // the manager ends in the middle: it is answered all the same
 		<-done
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -23,8 +24,10 @@ func TestAMountThatHangsHoldsUpItsOwnStartsAlone(t *testing.T) {
 	s.lookup = newLooker()
 	s.lookup.limit = 300 * time.Millisecond
 	answer := make(chan struct{})
+	var hanging atomic.Int64
 	s.lookup.stat = func(path string) (fs.FileInfo, error) {
 		if strings.HasPrefix(path, "/hangs/") {
+			hanging.Add(1)
 			<-answer
 		}
 		return os.Stat(path)
@@ -55,11 +58,9 @@ func TestAMountThatHangsHoldsUpItsOwnStartsAlone(t *testing.T) {
 			t.Errorf("%v, want a StartError with ETIMEDOUT", err)
 		}
 	}
-	s.lookup.mu.Lock()
-	if hanging := len(s.lookup.under); hanging != 11 { // one a place, however often it is tried
-		t.Errorf("%d looks hang", hanging)
+	if n := hanging.Load(); n != 11 { // one a place, however often it is tried
+		t.Errorf("%d looks hang", n)
 	}
-	s.lookup.mu.Unlock()
 	close(answer)
 	eventually(t, "the looks end", func() bool { return runtime.NumGoroutine() <= before+20 })
 }
@@ -163,6 +164,10 @@ func TestSmallNumbersComeAgain(t *testing.T) {
 	r.add(b, next)
 	if a.number == b.number {
 		t.Error("two trees bear one number")
+	}
+	r.born(a, 77, 500)
+	if r.byNumber(a.number, 500) != a || r.byNumber(a.number, 499) != nil {
+		t.Error("what is older than the leader is not of its tree")
 	}
 }
 
