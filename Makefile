@@ -13,17 +13,19 @@ PACKAGES ?= ./...
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## install what the machine lacks: Redis, Postgres, a virtual environment with Scrapy
+setup: ## install what the machine lacks: Redis, Postgres, a browser, a virtual environment with Scrapy
 	@./internal/tools/setup.sh
 
 build: ## build bin/crawlkeeper
 	@mkdir -p bin
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/crawlkeeper ./cmd/crawlkeeper
 
-demo: setup build ## watch real crawlers being kept alive, on private servers (FOR=20s ends it)
+demo: build ## watch real crawlers being kept alive, on private servers (FOR=20s ends it)
+	@./internal/tools/setup.sh servers
 	./bin/crawlkeeper demo $(if $(FOR),--for $(FOR))
 
-demo-scrapy: setup build ## the same with the Scrapy project of examples/scrapy
+demo-scrapy: build ## the same with the Scrapy project of examples/scrapy
+	@./internal/tools/setup.sh scrapy
 	./bin/crawlkeeper demo --scrapy $(if $(FOR),--for $(FOR))
 
 test: setup ## every test, with the race detector, against real servers

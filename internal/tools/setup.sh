@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# Installs what tests and the demo need: a Redis and a Postgres server (binaries only, nothing is left running) and a
-# virtual environment with the crawlers of examples/scrapy. Quick when all is there.
+# Installs what is missing. Quick when all is there.
+#   setup.sh servers  Redis and Postgres, the binaries only: nothing is left running (the demo)
+#   setup.sh scrapy   the same, and a virtual environment with the crawlers of examples/scrapy
+#   setup.sh all      the same, and a browser (the tests)
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+what=${1:-all}
 
 has_postgres() { ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null 2>&1; }
 
@@ -10,8 +13,15 @@ packages=()
 command -v redis-server >/dev/null 2>&1 || packages+=(redis-server)
 command -v redis-cli >/dev/null 2>&1 || packages+=(redis-tools)
 has_postgres || packages+=(postgresql)
-command -v python3 >/dev/null 2>&1 || packages+=(python3)
-if ! python3 -c 'import ensurepip, venv' >/dev/null 2>&1; then packages+=(python3-venv); fi
+if [[ $what != servers ]]; then
+  command -v python3 >/dev/null 2>&1 || packages+=(python3)
+  python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || packages+=(python3-venv)
+fi
+if [[ $what == all ]]; then
+  command -v chromium >/dev/null 2>&1 || packages+=(chromium)
+  command -v unshare >/dev/null 2>&1 || packages+=(util-linux)
+  command -v cc >/dev/null 2>&1 || packages+=(gcc libc6-dev) # for the race detector
+fi
 
 if ((${#packages[@]})); then
   if [[ $(id -u) != 0 ]] || ! command -v apt-get >/dev/null 2>&1; then
@@ -30,4 +40,4 @@ if ((${#packages[@]})); then
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
 fi
 
-examples/scrapy/setup.sh
+[[ $what == servers ]] || examples/scrapy/setup.sh
