@@ -128,7 +128,7 @@ func (m *Manager) observe() {
 			return map[string]uint64{"process": s.DroppedProcesses, "log": s.DroppedLogs}
 		},
 		RedisUp:    func() bool { return m.lease.up.Load() },
-		PostgresUp: m.postgresUp.Load, Active: m.active.Load,
+		PostgresUp: m.postgresUp.Load, Active: m.active.Load, Unmarked: m.spawner.Unmarked,
 	})
 }
 

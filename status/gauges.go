@@ -14,7 +14,8 @@ type Observed struct {
 	JournalDropped func() map[string]uint64 // by kind of entry, since the start
 	RedisUp        func() bool
 	PostgresUp     func() bool
-	Active         func() bool // false for a standby
+	Active         func() bool   // false for a standby
+	Unmarked       func() uint64 // orphans of whom it is not known whose they are, since the start
 }
 
 // Observe sets what the gauges are asked from.
@@ -24,7 +25,7 @@ func (m *Metrics) Observe(o Observed) { m.gauges.observed.Store(&o) }
 type gauges struct {
 	observed atomic.Pointer[Observed]
 
-	workers, waitingTicks, journalPending, journalDropped, redisUp, postgresUp, active *prometheus.Desc
+	workers, waitingTicks, journalPending, journalDropped, redisUp, postgresUp, active, unmarked *prometheus.Desc
 }
 
 func newGauges(name func(string) string) *gauges {
@@ -39,6 +40,7 @@ func newGauges(name func(string) string) *gauges {
 		redisUp:        desc("redis_up", "1 while Redis answers."),
 		postgresUp:     desc("postgres_up", "1 while Postgres answers."),
 		active:         desc("active", "1 in the active manager, 0 in a standby."),
+		unmarked:       desc("unmarked_orphans_total", "Orphans without any mark of ours, which are left alone."),
 	}
 	g.observed.Store(&Observed{})
 	return g
@@ -47,7 +49,7 @@ func newGauges(name func(string) string) *gauges {
 // Describe says what Collect sends.
 func (g *gauges) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		g.workers, g.waitingTicks, g.journalPending, g.journalDropped, g.redisUp, g.postgresUp, g.active,
+		g.workers, g.waitingTicks, g.journalPending, g.journalDropped, g.redisUp, g.postgresUp, g.active, g.unmarked,
 	} {
 		out <- d
 	}
@@ -68,6 +70,7 @@ func (g *gauges) Collect(out chan<- prometheus.Metric) {
 	gauge(g.redisUp, number(call(o.RedisUp)))
 	gauge(g.postgresUp, number(call(o.PostgresUp)))
 	gauge(g.active, number(call(o.Active)))
+	out <- prometheus.MustNewConstMetric(g.unmarked, prometheus.CounterValue, float64(call(o.Unmarked)))
 	dropped := call(o.JournalDropped)
 	for _, kind := range sortedKeys(dropped) {
 		out <- prometheus.MustNewConstMetric(g.journalDropped, prometheus.CounterValue, float64(dropped[kind]), kind)
