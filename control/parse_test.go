@@ -33,6 +33,7 @@ func TestParse(t *testing.T) {
 		`{"action":"pause","source":"x","reason":"a\u0000b\n\u001b[31m"}`:     {Action: "pause", Sources: []string{"x"}, Reason: "a b  [31m"},
 		`{"action":"stop","source":"x","by":"\u0000me"}`:                      {Action: "stop", Sources: []string{"x"}, By: " me"},
 		`{"action":"restart","source":"all","stagger":0.5}`:                   {Action: "restart", All: true, Stagger: time.Second / 2},
+		`{"action":"restart","source":"all","stagger":64.023}`:                {Action: "restart", All: true, Stagger: 64023 * time.Millisecond}, // not a nanosecond less
 		`{"action":"restart","source":"all","rolling":true,"max_down":3}`:     {Action: "restart", All: true, Rolling: true, MaxDown: 3},
 		`{"action":"restart","source":"all","rolling":false,"stagger":1}`:     {Action: "restart", All: true, Stagger: time.Second},
 		`{"action":"pause","source":"x","until":"2026-11-29T10:41:00Z"}`:      {Action: "pause", Sources: []string{"x"}, Until: noon},

@@ -24,7 +24,7 @@ type keeper struct {
 	s        *Spawner
 	self     int
 	trees    map[*tree]struct{} // that have ended and wait until nothing is left of them
-	unmarked map[int]uint64     // orphans that may be a living tree's, or a stranger's: pid and start time
+	unmarked map[int]sighting   // orphans that may be a living tree's, or a stranger's
 	timer    *time.Timer
 	news     bool // since the last pass a tree came or a child ended
 	ended    time.Time
@@ -34,7 +34,7 @@ type keeper struct {
 func newKeeper(s *Spawner) *keeper {
 	timer := time.NewTimer(time.Hour)
 	timer.Stop()
-	return &keeper{s: s, self: os.Getpid(), trees: map[*tree]struct{}{}, unmarked: map[int]uint64{}, timer: timer, ended: time.Now()}
+	return &keeper{s: s, self: os.Getpid(), trees: map[*tree]struct{}{}, unmarked: map[int]sighting{}, timer: timer, ended: time.Now()}
 }
 
 func (k *keeper) run(ctx context.Context, signals <-chan os.Signal) {

@@ -15,6 +15,7 @@ type stat struct {
 	group int
 	sess  int
 	start uint64 // clock ticks since boot
+	empty bool   // it has no memory: it is just ending
 }
 
 // dead tells that nothing of the process runs any more. A leader of threads can be Z while a thread lives.
@@ -43,7 +44,7 @@ func parseStat(data []byte) (stat, bool) {
 	if err != nil {
 		return stat{}, false
 	}
-	return stat{name: string(data[open+1 : end]), state: f[0][0], ppid: number(1), group: number(2), sess: number(3), start: start}, true
+	return stat{name: string(data[open+1 : end]), state: f[0][0], ppid: number(1), group: number(2), sess: number(3), start: start, empty: len(f) > 20 && f[20] == "0"}, true
 }
 
 // StartTime is when a process started, in clock ticks since boot; with its pid and the boot it names a process for

@@ -24,7 +24,7 @@ func (k *keeper) look() (found map[*tree][]member, vanished bool) {
 	for _, pid := range k.roots() {
 		w.walk(pid, nil, true)
 	}
-	maps.DeleteFunc(k.unmarked, func(pid int, _ uint64) bool { return w.deep && !w.seen[pid] })
+	maps.DeleteFunc(k.unmarked, func(pid int, _ sighting) bool { return w.deep && !w.seen[pid] })
 	return w.found, w.vanished
 }
 
@@ -70,7 +70,7 @@ func (w *walker) walk(pid int, owner *tree, orphan bool) {
 	if !w.deep && !st.dead() {
 		return
 	}
-	own, known := w.k.owner(pid, st, owner == nil && orphan)
+	own, known := w.k.owner(pid, st)
 	if !known {
 		w.vanished = w.vanished || orphan
 		return
@@ -78,6 +78,9 @@ func (w *walker) walk(pid int, owner *tree, orphan bool) {
 	w.seen[pid] = true
 	if own != nil {
 		owner = own
+	}
+	if owner == nil && orphan && w.deep {
+		owner = w.stray(pid, st)
 	}
 	// A dead leader of living threads is Z and cannot be reaped yet: it counts as alive.
 	dead := st.dead() && (!orphan || reap(pid))
@@ -150,9 +153,9 @@ func stateOf(pid int) orphanState {
 	}
 }
 
-// owner finds the tree of a process: by the number that it bears, else, where that way is used, by kinship, and an
-// orphan without any mark by its age. False where it is gone.
-func (k *keeper) owner(pid int, st stat, orphan bool) (*tree, bool) {
+// owner finds the tree of a process: by the number that it bears, else, where that way is used, by kinship. False where
+// the process is gone.
+func (k *keeper) owner(pid int, st stat) (*tree, bool) {
 	number, ok := k.s.finger.of(pid)
 	if !ok {
 		return nil, false
@@ -171,27 +174,45 @@ func (k *keeper) owner(pid int, st stat, orphan bool) (*tree, bool) {
 			return t, true
 		}
 	}
-	if !orphan || st.dead() {
-		return nil, true
-	}
-	return k.stray(pid, st), true
+	return nil, true
 }
 
 // stray decides about an orphan without any mark. Orphans come to us from our own trees alone, unless we are PID 1 or
 // had children before. It belongs to a tree that ended if no living one can have started it; else it is counted and
 // left, and looked at again at the next end.
-func (k *keeper) stray(pid int, st stat) *tree {
+//
+// One that is just ending has lost its marks with its memory, and what it forked last is about to come to us; one that
+// is in the middle of an exec has none for a moment. Both hold for every tree, as one that vanished does.
+func (w *walker) stray(pid int, st stat) *tree {
+	k := w.k
+	if st.dead() || st.empty {
+		w.vanished = true
+		return nil
+	}
+	if !k.s.ways.has(ByKin) {
+		return nil
+	}
 	if !k.s.ways.Strangers {
 		t, sure := living.youngest(st, func(t *tree) bool { _, waits := k.trees[t]; return waits })
 		if sure && t != nil {
 			return t
 		}
 	}
-	if k.unmarked[pid] != st.start {
-		k.unmarked[pid] = st.start
+	switch seen := k.unmarked[pid]; {
+	case seen.start != st.start:
+		k.unmarked[pid] = sighting{start: st.start}
+		w.vanished = true
+	case !seen.counted:
+		k.unmarked[pid] = sighting{st.start, true}
 		k.s.unmarked.Add(1)
 	}
 	return nil
+}
+
+// sighting is an orphan without any mark that was seen.
+type sighting struct {
+	start   uint64
+	counted bool
 }
 
 // reap tells whether the process is gone now.
