@@ -146,6 +146,10 @@ func leaveUnmarked([]string) error {
 	return nil
 }
 
+// blocked is how many threads may wait in system calls together here: 8 starts at a time and the slots for files and facts.
+// The runtime keeps threads, and a busy machine needs more of them at once; a leak would be one for each restart.
+const blocked = 13
+
 // churn starts and ends so many processes and compares what we hold after a tenth and at the end.
 func churn(args []string) error {
 	n, err := strconv.Atoi(args[0])
@@ -189,7 +193,7 @@ func churn(args []string) error {
 	}
 	after := held()
 	fmt.Printf("%d restarts: before %+v, after %+v\n", n, before, after)
-	if after.Goroutines > before.Goroutines+2 || after.Files > before.Files+2 || after.Threads > before.Threads+4 || after.Memory > before.Memory+before.Memory/4+8<<20 {
+	if after.Goroutines > before.Goroutines+2 || after.Files > before.Files+2 || after.Threads > before.Threads+blocked || after.Memory > before.Memory+before.Memory/4+8<<20 {
 		return errors.New("something grows")
 	}
 	return nil
