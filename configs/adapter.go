@@ -129,8 +129,8 @@ func (c *Config) LongestStop() time.Duration {
 }
 
 // StopWithin returns how long the manager needs at most from SIGTERM to its end: draining, the longest stop_timeout and a second for
-// the crawlers, and two more for what it says to servers, of which one may hang.
+// the crawlers, and three more for what it says to servers, of which one may hang.
 // Whoever stops it (docker, Kubernetes, systemd) must wait longer than this.
 func (c *Config) StopWithin() time.Duration {
-	return c.Manager.DrainTimeout + c.LongestStop() + 3*time.Second
+	return c.Manager.DrainTimeout + c.LongestStop() + 4*time.Second
 }

@@ -129,7 +129,7 @@ func TestDefaultsReachTheBuiltinAdapters(t *testing.T) {
 			t.Errorf("adapter %s: %+v", name, a)
 		}
 	}
-	if c.LongestStop() != 40*time.Second || c.StopWithin() != 43*time.Second {
+	if c.LongestStop() != 40*time.Second || c.StopWithin() != 44*time.Second {
 		t.Errorf("longest stop %s, within %s", c.LongestStop(), c.StopWithin())
 	}
 }

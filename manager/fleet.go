@@ -119,12 +119,24 @@ func (f *fleet) Run(ctx context.Context) error {
 		case <-done:
 			f.inbox.run() // the last answers
 			f.answerCutOff()
-			f.tasks.Wait()
+			f.waitForTasks()
 			for _, s := range f.sources {
 				s.close()
 			}
 			return nil
 		}
+	}
+}
+
+// taskLimit bounds, at the end, the wait for what is done beside the loop: a file or a server may hang.
+const taskLimit = time.Second
+
+func (f *fleet) waitForTasks() {
+	done := make(chan struct{})
+	go func() { f.tasks.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(taskLimit):
 	}
 }
 

@@ -236,7 +236,7 @@ func (m *Manager) goodbye(err error, keep, late *loops, more ...*loops) {
 func (m *Manager) warnOfWays() {
 	w := m.spawner.Ways()
 	m.Logger.Info("manager starts", "name", m.conf.Manager.Name, "version", m.Version, "pid", os.Getpid(),
-		"fingerprint", w.Fingerprint, "children", w.Children)
+		"processes_by", w.String())
 	if w.Why != "" {
 		m.Logger.Warn("processes are found by a weaker way here", "reason", w.Why)
 	}
@@ -282,12 +282,15 @@ func (m *Manager) listener() *control.Listener {
 	})
 }
 
-// leave deletes the status hash, then the key, so that nobody sees a status without its manager.
+// leave deletes the status hash, then the key, so that nobody sees a status without its manager. A manager that never became
+// active wrote no hash: the one that is there is another's.
 func (m *Manager) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	if err := m.writer().Delete(ctx); err != nil {
-		m.Logger.Warn("the status hash could not be deleted; it expires by itself", "error", err)
+	if m.active.Load() {
+		if err := m.writer().Delete(ctx); err != nil {
+			m.Logger.Warn("the status hash could not be deleted; it expires by itself", "error", err)
+		}
 	}
 	if err := m.lease.Release(ctx); err != nil {
 		m.Logger.Warn("the manager's key could not be released; it expires by itself", "error", err)

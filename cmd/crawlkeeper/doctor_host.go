@@ -22,7 +22,7 @@ func processFindings(context.Context) []finding {
 	if ways.Why != "" {
 		findings = append(findings, warn(ways.Why, "raise the limit (ulimit -x unlimited, LimitLOCKS=infinity), or take it as it is: trees are still ended, by weaker means"))
 	} else {
-		findings = append(findings, fine("crawlers are started by pidfd, marked, and their orphans come to the manager"))
+		findings = append(findings, fine("crawlers are started by pidfd, their orphans come to the manager, and trees are found by %s", ways))
 	}
 	if os.Getpid() == 1 {
 		findings = append(findings, fine("this is PID 1: orphans of any origin come here and are reaped"))

@@ -1,11 +1,13 @@
 package testenv
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"sync"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"crawlkeeper/internal/testenv/servers"
@@ -22,6 +24,7 @@ var shared struct {
 
 // Main runs the tests, stops the shared servers and then looks for goroutines that were left. It does not return.
 func Main(m *testing.M, opts ...goleak.Option) {
+	redis.SetLogger(quiet{}) // it prints every failed dial; tests stop servers on purpose
 	code := m.Run()
 	if err := closeShared(); err != nil {
 		fmt.Fprintln(os.Stderr, "testenv: stop servers:", err)
@@ -59,3 +62,8 @@ func closeShared() error {
 	}
 	return shared.env.Close()
 }
+
+type quiet struct{}
+
+// Printf drops a line.
+func (quiet) Printf(context.Context, string, ...any) {}

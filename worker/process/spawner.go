@@ -54,7 +54,7 @@ type Spawner struct {
 
 // fileSlots and factSlots bound the threads that wait for the kernel.
 const (
-	fileSlots = 3
+	fileSlots = 2
 	factSlots = 2
 )
 

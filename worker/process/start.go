@@ -59,6 +59,8 @@ func (s *Spawner) prepare(ctx context.Context, spec *Spec) (program, error) {
 	found.temp = filepath.Join(spec.TempRoot, spec.ID)
 	found.env = setenv(found.env, "TMPDIR", found.temp)
 	made := make(chan error, 1)
+	ctx, cancel := context.WithTimeout(ctx, fileLimit)
+	defer cancel()
 	if err := withinContext(ctx, s.files, func() { made <- makeTemp(found.temp, cred) }); err != nil {
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = &StartError{name, "temporary directory: it does not answer (a mount that hangs?)", syscall.ETIMEDOUT}
