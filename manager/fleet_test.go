@@ -54,6 +54,7 @@ type fakeProcess struct {
 	exit   process.Exit
 }
 
+func (p *fakeProcess) Saw(int64)               {}
 func (p *fakeProcess) Sample()                 {}
 func (p *fakeProcess) Peak() int64             { return 1 << 20 }
 func (p *fakeProcess) Pid() int                { return p.pid }

@@ -217,14 +217,16 @@ func (m *Manager) measure(ctx context.Context, meter *meter) {
 		}
 		return sources
 	})
+	m.spawner.Watch()
+	census := process.TakeCensus()
 	next := make(map[string]usage, len(sources))
 	for code, p := range sources {
 		snap := p.worker.Snapshot()
 		if snap.Pid == 0 || ctx.Err() != nil {
 			continue
 		}
-		p.worker.Sample()
-		u := process.UsageOf(snap.Pid)
+		u := census.Of(snap.Pid)
+		p.worker.Saw(u.RSS, !m.spawner.Ways().Fingerprint)
 		now := usage{snap.ProcessID, u.CPU, time.Now()}
 		percent := 0
 		if before, ok := meter.last[code]; ok && before.process == now.process && u.CPU >= before.cpu {

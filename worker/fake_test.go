@@ -28,6 +28,7 @@ type fakeProcess struct {
 	swept   bool
 }
 
+func (p *fakeProcess) Saw(int64)               {}
 func (p *fakeProcess) Sample()                 {}
 func (p *fakeProcess) Peak() int64             { return 1 << 20 }
 func (p *fakeProcess) Pid() int                { return p.pid }

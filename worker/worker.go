@@ -25,7 +25,8 @@ type Process interface {
 	Ask(sig syscall.Signal) error
 	Kill() error
 	Sweep(ctx context.Context) (process.Report, error)
-	Sample()     // looks at its memory
+	Sample() // looks at its tree
+	Saw(rss int64)
 	Peak() int64 // the highest seen, in bytes
 }
 
@@ -150,10 +151,16 @@ func New(code string, n Needs) *Worker {
 // Snapshot of now. Any goroutine.
 func (w *Worker) Snapshot() *Snapshot { return w.snap.Load() }
 
-// Sample looks at the memory of the tree that runs, so that its highest value is known at its end. Any goroutine.
-func (w *Worker) Sample() {
-	if p := w.process.Load(); p != nil {
+// Saw keeps the memory that the tree that runs was seen to use, so that its highest value is known at its end. Where trees
+// bear no number a look at the tree is worth its price: it is remembered what belongs to it. Any goroutine.
+func (w *Worker) Saw(rss int64, look bool) {
+	p := w.process.Load()
+	switch {
+	case p == nil:
+	case look:
 		(*p).Sample()
+	default:
+		(*p).Saw(rss)
 	}
 }
 

@@ -31,6 +31,12 @@ func (p *Process) Sample() {
 	})
 }
 
+// Saw keeps the memory that the tree was seen to use, in bytes, where somebody else looked.
+func (p *Process) Saw(rss int64) { p.raisePeak(rss) }
+
+// Watch looks at the counter of kills for want of memory, so that a later kill can be dated. To be called now and then.
+func (s *Spawner) Watch() { s.oom.look(time.Now()) }
+
 // Peak is the highest memory seen, in bytes: what each process of the tree has had in memory at most, added up whenever
 // the tree was sampled. Pages that processes share count in each of them. At the end it is at least what the leader
 // has had, if that was more than what the manager has. 0 is unknown.
@@ -123,7 +129,7 @@ func Tree(pid int) []Entry {
 	out := make([]Entry, 0, len(found))
 	page := int64(os.Getpagesize())
 	for _, m := range found {
-		pages, _, _ := usageOf(m.pid)
+		_, pages, _, _ := usageOf(m.pid)
 		out = append(out, Entry{Pid: m.pid, PPid: m.stat.ppid, Name: m.stat.name, State: string(m.stat.state), RSS: pages * page})
 	}
 	return out

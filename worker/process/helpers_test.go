@@ -209,10 +209,11 @@ func held() holdings {
 	h := holdings{Goroutines: runtime.NumGoroutine()}
 	files, _ := os.ReadDir("/proc/self/fd")
 	tasks, _ := os.ReadDir("/proc/self/task")
-	h.Files, h.Threads, h.Memory = len(files), len(tasks), process.UsageOf(os.Getpid()).RSS
-	for _, child := range procs() { // UsageOf counts children too
+	census := process.TakeCensus()
+	h.Files, h.Threads, h.Memory = len(files), len(tasks), census.Of(os.Getpid()).RSS
+	for _, child := range procs() { // it counts children too
 		if child.ppid == os.Getpid() {
-			h.Memory -= process.UsageOf(child.pid).RSS
+			h.Memory -= census.Of(child.pid).RSS
 		}
 	}
 	return h

@@ -17,40 +17,56 @@ type Usage struct {
 // ticksPerSecond is USER_HZ, which is 100 on every architecture that Go runs on.
 const ticksPerSecond = 100
 
-// UsageOf adds up a process and what descends from it. What has left its parent is not in it.
-func UsageOf(pid int) Usage {
-	var u Usage
+// Census is what all processes use at one time: one pass over /proc serves every tree.
+type Census struct {
+	uses     map[int]Usage
+	children map[int][]int
+}
+
+// TakeCensus looks at every process once.
+func TakeCensus() Census {
+	c := Census{uses: map[int]Usage{}, children: map[int][]int{}}
+	pids, err := allPids()
+	if err != nil {
+		return c
+	}
 	page := int64(os.Getpagesize())
-	todo := []int{pid}
-	for len(todo) > 0 {
-		pid := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		rss, cpu, ok := usageOf(pid)
-		if !ok {
-			continue
+	for _, pid := range pids {
+		if parent, pages, cpu, ok := usageOf(pid); ok {
+			c.uses[pid] = Usage{RSS: pages * page, CPU: cpu}
+			c.children[parent] = append(c.children[parent], pid)
 		}
-		u.RSS += rss * page
-		u.CPU += cpu
-		todo = offspring(todo, pid)
+	}
+	return c
+}
+
+// Of adds up a process and what descends from it. What has left its parent is not in it.
+func (c Census) Of(pid int) Usage {
+	u := c.uses[pid]
+	for _, child := range c.children[pid] {
+		below := c.Of(child)
+		u.RSS += below.RSS
+		u.CPU += below.CPU
 	}
 	return u
 }
 
-// usageOf reads fields 14 to 17 (times) and 24 (pages) of /proc/PID/stat, proc(5).
-func usageOf(pid int) (pages int64, cpu time.Duration, ok bool) {
+// usageOf reads fields 4 (parent), 14 to 17 (times) and 24 (pages) of /proc/PID/stat, proc(5).
+func usageOf(pid int) (parent int, pages int64, cpu time.Duration, ok bool) {
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return 0, 0, false
+		return 0, 0, 0, false
 	}
 	f := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
 	if len(f) < 22 {
-		return 0, 0, false
+		return 0, 0, 0, false
 	}
 	var ticks int64
 	for _, text := range f[11:15] {
 		n, _ := strconv.ParseInt(text, 10, 64)
 		ticks += n
 	}
+	parent, _ = strconv.Atoi(f[1])
 	pages, err = strconv.ParseInt(f[21], 10, 64)
-	return pages, time.Duration(ticks) * time.Second / ticksPerSecond, err == nil
+	return parent, pages, time.Duration(ticks) * time.Second / ticksPerSecond, err == nil
 }
