@@ -16,6 +16,8 @@ type Config struct {
 	Log Log `yaml:"log"`
 	// The words that stand in crawl_runs.
 	Runs Runs `yaml:"runs"`
+	// How long rows stay in Postgres. Older ones are removed, but never those of what still runs.
+	Keep Keep `yaml:"keep"`
 	// What all adapters share; a key of an adapter wins.
 	Defaults Adapter `yaml:"defaults"`
 	// How each kind of source is crawled, by the adapter's name in sources.adapter. "*" serves every name that is not listed.
@@ -111,4 +113,14 @@ type Runs struct {
 	Failed []string `yaml:"failed"`
 	// How crawl_runs.error of an interrupted run begins.
 	InterruptedText string `yaml:"interrupted_text"`
+}
+
+// Keep says how old rows become before they are removed; 0 is for ever.
+type Keep struct {
+	// Rows of crawl_processes, from the end of the process on; 0 is for ever.
+	Processes time.Duration `yaml:"processes"`
+	// Rows of crawl_runs with those of crawl_run_facts, from the end of the run on; 0 is for ever.
+	Runs time.Duration `yaml:"runs"`
+	// Rows of crawl_logs; 0 is for ever.
+	Logs time.Duration `yaml:"logs"`
 }

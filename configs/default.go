@@ -35,6 +35,7 @@ func Default() *Config {
 			Failed:          []string{"failed", "error"},
 			InterruptedText: "crawler ended before this run was finished",
 		},
+		Keep:     Keep{Processes: 30 * 24 * time.Hour},
 		Defaults: defaultAdapter(),
 		where:    map[string]place{},
 	}

@@ -12,6 +12,9 @@ import (
 // shortestInterval keeps a slip of the unit from turning the status loop into a busy one.
 const shortestInterval = 10 * time.Millisecond
 
+// shortestKeep keeps a slip of the unit from removing what was written a moment ago.
+const shortestKeep = time.Hour
+
 // Validate checks every rule that a configuration obeys and returns one [*Error] with all that are broken. Load has called it; whoever
 // changes a configuration afterwards, by flags, calls it again.
 func (c *Config) Validate() error { return asError("", c.check()) }
@@ -24,6 +27,7 @@ func (c *Config) check() []Problem {
 	k.manager(c.Manager)
 	k.http(c.HTTP)
 	k.runs(c.Runs)
+	k.keep(c.Keep)
 	k.adapters(c.Adapters)
 	return k.problems
 }
@@ -151,4 +155,13 @@ func (k *checker) runs(r Runs) {
 		k.require(!slices.Contains(r.Succeeded, word), fmt.Sprintf("runs.failed[%d]", i), "lists %s, which runs.succeeded lists too", quote(word))
 	}
 	k.require(strings.TrimSpace(r.InterruptedText) != "", "runs.interrupted_text", "must not be empty")
+}
+
+func (k *checker) keep(keep Keep) {
+	for _, age := range []struct {
+		key   string
+		value time.Duration
+	}{{"keep.processes", keep.Processes}, {"keep.runs", keep.Runs}, {"keep.logs", keep.Logs}} {
+		k.require(age.value == 0 || age.value >= shortestKeep, age.key, "must be 0 (for ever) or at least %s, not %s", shortestKeep, age.value)
+	}
 }

@@ -46,6 +46,9 @@ func TestRules(t *testing.T) {
 		{"runs: {failed: [success]}", `1:17: runs.failed[0] lists "success", which runs.succeeded lists too`},
 		{"runs: {failed: [[]]}", "1:17: runs.failed[0] must be text, not a list"},
 		{"runs: {interrupted_text: ' '}", "1:26: runs.interrupted_text must not be empty"},
+		{"keep: {processes: 30d}", "1:19: keep.processes must be in hours, minutes or seconds: 30d is 720h"},
+		{"keep: {runs: 59m}", "1:14: keep.runs must be 0 (for ever) or at least 1h0m0s, not 59m0s"},
+		{"keep: {logs: -1h}", "1:14: keep.logs must be 0 (for ever) or at least 1h0m0s, not -1h0m0s"},
 		{"adapters: {}", `1:1: adapters must list at least one adapter; "*" serves all sources`},
 		{"adapters: {'': {command: [x]}}", `1:12: adapters."" must have a name of printable characters; "*" serves sources without an adapter`},
 		{"adapters: {a: }", `1:12: adapters.a.command must name a program, as in [scrapy, crawl, "{code}"]`},
@@ -101,6 +104,7 @@ func TestRulesThatHoldAtTheirEdge(t *testing.T) {
 		"manager: {status_interval: 10ms, status_ttl: 11ms, drain_timeout: 0, start_rate: 0.5}",
 		"http: {listen: ''}", "http: {listen: ':0'}", "http: {listen: '[::1]:65535'}",
 		"runs: {succeeded: [], failed: []}",
+		"keep: {processes: 0, runs: 1h, logs: 87600h}",
 		"adapters: {a: {command: [x], backoff: {min: 1ns, max: 1ns, stable: 0s, jitter: 1}}}",
 		"adapters: {a: {command: [sh, -c, 'echo {code} {x}'], env: {A: ''}, on_start: wait, url: 'https://h/x'}}",
 		"adapters: {a: {command: [x], env: {CRAWLKEEPER_REDIS_URL: redis://other}}}", // another user's, without pass_urls

@@ -176,6 +176,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	feed.start("commands", m.listener().Run)
 	feed.start("usage", m.usageLoop)
 	feed.start("repair", m.repairLoop)
+	feed.start("prune", m.pruneLoop)
 
 	<-running.Done()
 	if broken.Err() == nil {

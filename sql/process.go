@@ -77,15 +77,6 @@ func (s *Store) OpenProcesses(ctx context.Context, host string) ([]Process, erro
 	return s.Processes(ctx, ProcessFilter{Host: host, Open: true})
 }
 
-// PruneProcesses deletes up to limit rows of processes that ended before a time, and returns how many.
-func (s *Store) PruneProcesses(ctx context.Context, before time.Time, limit int) (int64, error) {
-	n, err := s.q.PruneProcesses(ctx, db.PruneProcessesParams{Before: timestamp(before), MaxRows: rowLimit(limit)})
-	if err != nil {
-		return 0, fmt.Errorf("prune processes: %w", err)
-	}
-	return n, nil
-}
-
 func processOf(row db.CrawlProcess) Process {
 	p := Process{
 		ID: row.ID.String(), Source: row.Source, Kind: row.Kind, Parent: uuidText(row.Parent),

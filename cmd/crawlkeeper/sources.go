@@ -10,14 +10,15 @@ import (
 
 // SourcesCmd lists and changes the sources of the collector that is configured.
 type SourcesCmd struct {
-	List    SourcesListCmd    `cmd:"" default:"withargs" help:"List the sources (default)."`
-	Show    SourcesShowCmd    `cmd:"" help:"Show all that is known of one source."`
-	Apply   SourcesApplyCmd   `cmd:"" help:"Create and change sources as a file says."`
-	Export  SourcesExportCmd  `cmd:"" help:"Print the sources as a file for apply."`
-	Enable  SourcesEnableCmd  `cmd:"" help:"Send sources ticks."`
-	Disable SourcesDisableCmd `cmd:"" help:"Send sources no ticks."`
-	Set     SourcesSetCmd     `cmd:"" help:"Change settings of sources."`
-	Delete  SourcesDeleteCmd  `cmd:"" help:"Delete sources; their runs, logs and processes stay."`
+	List     SourcesListCmd     `cmd:"" default:"withargs" help:"List the sources (default)."`
+	Show     SourcesShowCmd     `cmd:"" help:"Show all that is known of one source."`
+	Apply    SourcesApplyCmd    `cmd:"" help:"Create and change sources as a file says."`
+	Export   SourcesExportCmd   `cmd:"" help:"Print the sources as a file for apply."`
+	Enable   SourcesEnableCmd   `cmd:"" help:"Send sources ticks."`
+	Disable  SourcesDisableCmd  `cmd:"" help:"Send sources no ticks."`
+	Set      SourcesSetCmd      `cmd:"" help:"Change settings of sources."`
+	Delete   SourcesDeleteCmd   `cmd:"" help:"Delete sources; their runs, logs and processes stay."`
+	Backfill SourcesBackfillCmd `cmd:"" help:"Have a source fetch its history, and show how far it came."`
 }
 
 // readSources reads the sources of our collector.

@@ -21,10 +21,6 @@ WHERE (@source::text = '' OR p.source = @source::text)
 ORDER BY p.id DESC
 LIMIT @max_rows::bigint;
 
--- name: PruneProcesses :execrows
-DELETE FROM crawl_processes p WHERE p.id IN (
-  SELECT o.id FROM crawl_processes o WHERE o.status = 'exited' AND o.ended_at < @before::timestamptz LIMIT @max_rows::bigint);
-
 -- name: Logs :many
 -- The newest rows, newest first. Rows without a time come last.
 SELECT

@@ -143,24 +143,6 @@ func (q *Queries) Processes(ctx context.Context, arg ProcessesParams) ([]CrawlPr
 	return items, nil
 }
 
-const pruneProcesses = `-- name: PruneProcesses :execrows
-DELETE FROM crawl_processes p WHERE p.id IN (
-  SELECT o.id FROM crawl_processes o WHERE o.status = 'exited' AND o.ended_at < $1::timestamptz LIMIT $2::bigint)
-`
-
-type PruneProcessesParams struct {
-	Before  pgtype.Timestamptz
-	MaxRows int64
-}
-
-func (q *Queries) PruneProcesses(ctx context.Context, arg PruneProcessesParams) (int64, error) {
-	result, err := q.db.Exec(ctx, pruneProcesses, arg.Before, arg.MaxRows)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
 const runs = `-- name: Runs :many
 SELECT
   coalesce(r.id::text, '')::text AS id, coalesce(r.source_code::text, '')::text AS source, coalesce(r.status::text, '')::text AS status, coalesce(r.trigger::text, '')::text AS trigger,
