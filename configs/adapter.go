@@ -19,6 +19,12 @@ const (
 	OnStartWait = "wait"
 )
 
+// The values of [Adapter.Misfire].
+const (
+	MisfireOnce = "once"
+	MisfireSkip = "skip"
+)
+
 // The values of [Manager.Disabled].
 const (
 	DisabledKeep = "keep"
@@ -35,6 +41,8 @@ type Adapter struct {
 	URL string `yaml:"url"`
 	// Whether the start of a crawler makes its source due at once. Empty: tick, and wait for sources with a cron line.
 	OnStart string `yaml:"on_start" enum:",tick,wait"`
+	// What becomes of due times that passed while no tick could go out, by more than a minute: one tick for all of them, or none.
+	Misfire string `yaml:"misfire" enum:"once,skip"`
 	// Working directory of the crawler, relative to the manager's.
 	Dir string `yaml:"dir"`
 	// Variables for the crawler's environment; they win over inherited ones.

@@ -46,6 +46,7 @@ func Default() *Config {
 func defaultAdapter() Adapter {
 	return Adapter{
 		Tick:        TickPlain,
+		Misfire:     MisfireOnce,
 		Dir:         ".",
 		Env:         Env{},
 		EnvInherit:  []string{"*"},

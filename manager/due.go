@@ -74,6 +74,12 @@ func (f *fleet) turn(now time.Time) {
 		if s.heapAt.IsZero() {
 			continue
 		}
+		if f.missed(s, now) {
+			f.metrics.TickSkipped(s.code, "missed")
+			s.due = s.plan.Next(s.anchor, now)
+			f.place(s, now)
+			continue
+		}
 		s.pushing = true
 		if s.row.History.Open() {
 			past = append(past, s)
@@ -83,6 +89,14 @@ func (f *fleet) turn(now time.Time) {
 	}
 	f.push(due)
 	f.pushWithHistory(past)
+}
+
+// missedAfter is how late a due time counts as missed.
+const missedAfter = time.Minute
+
+// missed tells whether a due time is to be dropped because it passed long ago. The start of a crawler is not missed.
+func (f *fleet) missed(s *source, now time.Time) bool {
+	return s.adapter.Misfire == configs.MisfireSkip && !s.due.Equal(s.anchor) && now.Sub(s.due.Add(s.plan.Spread(s.code, s.due))) > missedAfter
 }
 
 // pushWithHistory pushes once the segments of these sources were read anew.

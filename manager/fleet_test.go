@@ -472,6 +472,46 @@ func TestAStartThatWaits(t *testing.T) {
 	})
 }
 
+func TestMissedDueTimes(t *testing.T) {
+	t.Parallel()
+	for misfire, want := range map[string]int{configs.MisfireOnce: 2, configs.MisfireSkip: 0} {
+		t.Run(misfire, func(t *testing.T) {
+			t.Parallel()
+			fleetBubble(t, func(b *bench) {
+				adapter := b.conf.Adapters["*"]
+				adapter.Misfire = misfire
+				b.conf.Adapters["*"] = adapter
+				cron := row("c", 60)
+				cron.Schedule = "30 * * * *"
+				b.lost = map[string]time.Time{"c": time.Now().Add(-90 * time.Minute)} // one was missed while no manager was there
+				b.poll(row("i", 600), cron)
+				got := b.sent()
+				if len(got) != 1+want/2 {
+					t.Errorf("at the start: %+v", got)
+				}
+				b.take("i")
+				b.take("c")
+				b.mu.Lock()
+				b.err = errAway
+				b.mu.Unlock()
+				time.Sleep(25*time.Minute + time.Second)
+				b.mu.Lock()
+				b.err = nil
+				b.mu.Unlock()
+				time.Sleep(4 * time.Minute) // two due times of i have passed, none of c
+				if got := b.sent(); len(got) != want/2 {
+					t.Errorf("when redis is back: %+v", got)
+				}
+				b.take("i")
+				time.Sleep(2 * time.Minute) // the next regular ones
+				if got := b.sent(); len(got) != 2 {
+					t.Errorf("then: %+v", got)
+				}
+			})
+		})
+	}
+}
+
 func TestTickCommand(t *testing.T) {
 	t.Parallel()
 	fleetBubble(t, func(b *bench) {
