@@ -3,6 +3,7 @@ package schedule
 import (
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,6 +55,9 @@ func Cron(line, zone string, jitter time.Duration) (Plan, error) {
 	case cron.ConstantDelaySchedule:
 		return Every(s.Delay, jitter)
 	case *cron.SpecSchedule:
+		if slices.Contains([]uint64{s.Second, s.Minute, s.Hour, s.Dom, s.Month, s.Dow}, 0) {
+			return Plan{}, fmt.Errorf("cron line %q: a field is an empty list", line) // Next would try every second of five years
+		}
 		p := Plan{cron: s, zone: loc, jitter: jitter}
 		if p.Next(time.Time{}, time.Unix(0, 0)).IsZero() {
 			return Plan{}, fmt.Errorf("cron line %q: no such day exists", line)
@@ -73,18 +77,21 @@ func checkJitter(jitter time.Duration) error {
 // IsCron tells whether due times follow the calendar, and not an anchor.
 func (p Plan) IsCron() bool { return p.cron != nil }
 
-// Next is the first due time after the given one, zero where there is none. An interval counts from the anchor.
+// Next is the first due time after the given one, zero where there is none. An interval counts from the anchor, which is
+// due itself; it keeps the anchor's monotonic reading, and a zero anchor means the Unix epoch. A cron line does not look
+// at the anchor, and its due times have no monotonic reading.
 func (p Plan) Next(anchor, after time.Time) time.Time {
 	switch {
 	case p.interval > 0:
+		if anchor.IsZero() {
+			anchor = time.Unix(0, 0) // a Duration does not reach back to the year 1
+		}
 		if after.Before(anchor) {
 			return anchor
 		}
 		return anchor.Add((after.Sub(anchor)/p.interval + 1) * p.interval)
 	case p.cron == nil:
 		return time.Time{}
-	case p.cron.Hour&starBit != 0:
-		return p.cron.Next(after.In(p.zone))
 	}
 	return p.nextOnTheWall(after)
 }
@@ -92,47 +99,59 @@ func (p Plan) Next(anchor, after time.Time) time.Time {
 // starBit marks a field that was given as `*` (robfig/cron sets it).
 const starBit = 1 << 63
 
-// nextOnTheWall looks for the next match as the clock on the wall shows it, and only then for the instant at which
-// that is: the gap of spring has none, the repeated hour of autumn two.
+// nextOnTheWall goes from one change of the zone's clocks to the next. Between two of them the clock on the wall runs
+// evenly, so that robfig/cron can be asked as if it were UTC. (In the zone itself it loses days that begin at 01:00.)
 func (p Plan) nextOnTheWall(after time.Time) time.Time {
-	wall := onTheWall(after, p.zone)
-	// Behind the gap of spring the wall shows an hour more than what was looked for last.
-	wall = wall.Add(-3 * time.Hour)
+	everyHour := p.cron.Hour&starBit != 0
+	from := after.In(p.zone).Add(1) // the earliest that it may be; In drops the monotonic reading
 	for {
-		wall = p.cron.Next(wall)
-		if wall.IsZero() {
+		if again := repeated(from); again > 0 && !everyHour {
+			from = from.Add(again)
+			continue
+		}
+		wall := onTheWall(from)
+		match := p.cron.Next(wall.Add(-1))
+		if match.IsZero() {
 			return time.Time{}
 		}
-		if t := instant(wall, p.zone); t.After(after) {
-			return t
+		next := from.Add(match.Sub(wall))
+		end := changes(from)
+		switch {
+		case end.IsZero() || next.Before(end):
+			return next
+		case !everyHour && match.Before(onTheWall(end)): // the gap of spring leaves it out
+			return end
 		}
+		from = end
 	}
 }
 
-// onTheWall is the time that a clock in the zone shows, as if it were UTC.
-func onTheWall(t time.Time, zone *time.Location) time.Time {
-	t = t.In(zone)
-	return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.UTC)
+// changes is when the zone's clocks are set next after t, or a time before at which they stay as they are; zero for never.
+func changes(t time.Time) time.Time {
+	_, end := t.ZoneBounds()
+	if !end.IsZero() && !end.After(t) {
+		// Go's rules for the years after a zone's table end each year after 365 days: on the last day of a leap year
+		// that is in the past. The clocks stay as they are until the year ends.
+		end = t.Truncate(24 * time.Hour).Add(24 * time.Hour)
+	}
+	return end
 }
 
-// instant is when a clock in the zone shows wall for the first time, or the end of the gap where it never does.
-func instant(wall time.Time, zone *time.Location) time.Time {
-	t := time.Date(wall.Year(), wall.Month(), wall.Day(), wall.Hour(), wall.Minute(), wall.Second(), wall.Nanosecond(), zone)
-	start, end := t.ZoneBounds()
-	switch shown := onTheWall(t, zone); {
-	case shown.After(wall): // in the gap, and t already behind it
-		return start
-	case shown.Before(wall):
-		return end
-	}
+// repeated is for how long, from t on, the clock on the wall shows what it has shown before it was last set.
+func repeated(t time.Time) time.Duration {
+	start, _ := t.ZoneBounds()
 	if start.IsZero() {
-		return t
+		return 0
 	}
-	_, before := start.Add(-time.Second).Zone()
-	if first := wall.Add(-time.Duration(before) * time.Second).In(zone); first.Before(start) && onTheWall(first, zone).Equal(wall) {
-		return first
-	}
-	return t
+	_, before := start.Add(-1).Zone()
+	_, now := t.Zone()
+	return start.Add(time.Duration(before-now) * time.Second).Sub(t)
+}
+
+// onTheWall is the time that a clock in t's zone shows, as if it were UTC.
+func onTheWall(t time.Time) time.Time {
+	_, offset := t.Zone()
+	return t.UTC().Add(time.Duration(offset) * time.Second)
 }
 
 // Spread is what the jitter adds to a due time: evenly spread over sources, and the same whenever it is asked for the

@@ -59,6 +59,16 @@ func TestCronAcrossDST(t *testing.T) {
 		{"10 2 * * *", "Australia/Lord_Howe", "2026-10-03T12:00:00Z", "2026-10-03T15:30:00Z"}, // a gap of half an hour
 		{"45 1 * * *", "Australia/Lord_Howe", "2026-04-04T14:45:00Z", "2026-04-05T15:15:00Z"}, // repeated half hour
 		{"30 2 * * *", "Asia/Kolkata", "2026-03-28T12:00:00Z", "2026-03-28T21:00:00Z"},        //
+		{"30 0 24 4 *", "Africa/Cairo", "2026-04-01T00:00:00Z", "2026-04-23T22:00:00Z"},       // a day that begins at 01:00
+		{"30 * 24 4 *", "Africa/Cairo", "2026-04-01T00:00:00Z", "2026-04-23T22:30:00Z"},       //
+		{"0 * * * *", "Australia/Lord_Howe", "2026-10-03T14:30:00Z", "2026-10-03T16:00:00Z"},  // 02:00 is left out
+		{"45 * * * *", "Australia/Lord_Howe", "2026-04-04T14:45:00Z", "2026-04-04T15:15:00Z"}, // 01:45 is shown twice
+		{"0 */2 * * *", "Europe/Berlin", "2026-03-28T23:00:00Z", "2026-03-29T01:00:00Z"},      // a step is not a star
+		{"0 0-23 * * *", "Europe/Berlin", "2026-10-25T00:00:00Z", "2026-10-25T02:00:00Z"},     // nor is the whole range
+		{"0 */1 * * *", "Europe/Berlin", "2026-10-25T00:00:00Z", "2026-10-25T01:00:00Z"},      // steps of one are
+		{"0 4,* * * *", "Europe/Berlin", "2026-10-25T00:00:00Z", "2026-10-25T01:00:00Z"},      // and a list that has one
+		{"0 6 * * *", "Europe/Berlin", "2040-12-31T06:00:00Z", "2041-01-01T05:00:00Z"},        // leap years have 366 days
+		{"0 * * * *", "America/New_York", "2040-12-31T06:00:00Z", "2040-12-31T07:00:00Z"},     //
 		{"@daily", "", "2026-03-28T12:00:00Z", "2026-03-29T00:00:00Z"},                        //
 		{"15 30 4 * * *", "UTC", "2026-03-28T12:00:00Z", "2026-03-29T04:30:15Z"},              // six fields
 	} {
@@ -75,6 +85,8 @@ func TestBadPlans(t *testing.T) {
 		{"every day", "", "cron line"},
 		{"61 * * * *", "", "cron line"},
 		{"0 0 30 2 *", "", "no such day"},
+		{", * * * * *", "", "empty list"},
+		{"0 , * * *", "", "empty list"},
 		{"* * * * *", "Mars/Olympus", "time zone"},
 		{"CRON_TZ=Asia/Tokyo 0 0 * * *", "", "time zone"},
 		{"@every 0s", "", ""}, // robfig makes it a second
