@@ -85,6 +85,9 @@ func (o observer) tellEnd(i worker.Incarnation) {
 	case i.Cause == worker.StartFailed:
 		level = slog.LevelError
 		fmt.Fprintf(&text, "crawler could not be started: %s", i.Error)
+	case i.Why != "":
+		level = slog.LevelError
+		fmt.Fprintf(&text, "crawler had to be ended: %s (%s) after %s: %s", i.Cause, i.Exit, round(i.Exit.Ran), i.Why)
 	case i.Cause.Unwanted():
 		level = slog.LevelError
 		fmt.Fprintf(&text, "crawler ended by itself: %s (%s) after %s", i.Cause, i.Exit, round(i.Exit.Ran))
@@ -148,6 +151,9 @@ func processRow(i worker.Incarnation, who identity) sql.Process {
 	}
 	if i.Error != "" {
 		row.LastLines = append(row.LastLines, i.Error)
+	}
+	if i.Why != "" {
+		row.LastLines = append(row.LastLines, i.Why)
 	}
 	if i.Reason != "" && !slices.ContainsFunc(row.LastLines, func(l string) bool { return strings.Contains(l, "Spider closed") }) {
 		row.LastLines = append(row.LastLines, "Spider closed ("+i.Reason+")")

@@ -9,7 +9,8 @@
 //	phase     means                                                      goes to
 //	stopped   no crawler is wanted                                       pending
 //	pending   wanted, not started yet                                    starting, stopped
-//	starting  from before the fork until it succeeded                    running, stopping, backoff, cooling
+//	starting  from before the fork until it succeeded (where somebody    running, stopping, backoff, cooling
+//	          watches it, until it was found well)
 //	running   the process is up                                          unhealthy, stalled, stopping
 //	unhealthy a check failed                                             running, stopping
 //	stalled   up, but it does not take its ticks or does not move        running, stopping
@@ -19,7 +20,7 @@
 //	cooling   the same, at the longest delay                             starting, stopped
 //
 // What causes a move: a wish (restart, start, stop), a change of what is wanted (the source, its adapter), an end that
-// nobody asked for, a start that failed, the end of a delay, and the shutdown. The same table stands as code in phase.go,
+// nobody asked for, a verdict ([Worker.Judge]), a start that failed, the end of a delay, and the shutdown. The same table stands as code in phase.go,
 // and [Worker] refuses every move that is not in it.
 //
 // # Invariants
@@ -27,5 +28,6 @@
 //   - The next start waits until a sweep found the tree of the last process empty.
 //   - The cause of an end that somebody asked for is fixed before the signal is sent, and stays however the process dies.
 //   - An end that somebody asked for is never a failure: it neither waits for the backoff nor lengthens it.
+//   - A verdict speaks of one process and means nothing for the next.
 //   - Of two different wishes the later wins; each is answered exactly once.
 package worker

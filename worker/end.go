@@ -3,6 +3,7 @@ package worker
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"syscall"
 	"time"
 
@@ -31,6 +32,10 @@ func (w *Worker) end(ctx context.Context, p Process, inc *Incarnation, cause Cau
 		cause = causeOf(exit)
 	}
 	w.process.Store(nil)
+	if w.judge != nil && w.judge.End == cause {
+		inc.Why = w.judge.Why
+	}
+	w.now.Unwell = ""
 	w.now.Pid, w.now.LastExit = 0, &Exit{Exit: exit, Cause: cause}
 	w.publish()
 	inc.Status, inc.Cause, inc.Exit, inc.EndedAt = StatusEnded, cause, exit, exit.At
@@ -38,8 +43,19 @@ func (w *Worker) end(ctx context.Context, p Process, inc *Incarnation, cause Cau
 	w.sweep(ctx, p, inc)
 	w.drain(ctx, p, inc) // nothing of the tree holds the pipes any more
 	inc.Status, inc.PeakMemory = StatusExited, p.Peak()
+	w.disappoint(cause)
 	inc.Delay = w.settle(ctx, cause, exit.Ran)
 	w.n.Observer.Process(*inc)
+}
+
+// disappoint deals with what waits for a process that ended before it was well: the next start serves it, where one is
+// wished for.
+func (w *Worker) disappoint(cause Cause) {
+	if w.wish == nil {
+		answer(&w.served, fmt.Errorf("its crawler ended before it was well: %s", cause))
+		return
+	}
+	w.wish, w.served = merge(w.served, w.wish), nil
 }
 
 func causeOf(e process.Exit) Cause {

@@ -41,7 +41,8 @@ func (w *Worker) launch(ctx context.Context) (Process, *Incarnation) {
 	}
 	w.started(p, inc)
 	if wanted {
-		w.answer(nil)
+		w.served, w.wish = asked, nil
+		w.heed()
 	}
 	w.wish = merge(w.wish, later)
 	return p, inc
@@ -136,7 +137,8 @@ func (w *Worker) started(p Process, inc *Incarnation) {
 	w.now.Pid, w.now.ProcessID, w.now.StartedAt = p.Pid(), inc.ID, time.Now()
 	w.now.Restarts = w.starts
 	w.starts++
-	w.move(Running, "")
+	w.judge, w.now.Unwell = nil, ""
+	w.publish()
 	inc.Status, inc.Pid, inc.StartTime, inc.Fingerprint = StatusRunning, p.Pid(), p.StartTime(), p.Fingerprint()
 	inc.Binary, inc.StartedAt = p.Binary(), w.now.StartedAt
 	w.n.Observer.Process(*inc)

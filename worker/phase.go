@@ -49,12 +49,19 @@ const (
 	Signalled   Cause = "signalled"    // a signal that was not ours
 	OutOfMemory Cause = "oom"          // the kernel killed it for want of memory; said only where the counter of a cgroup moved
 	StartFailed Cause = "start_failed" // it never ran
+	Sick        Cause = "unhealthy"    // a health check failed, and it was ended for that
+	Stuck       Cause = "stalled"      // it was alive but did not move, and was ended for that
+	Limit       Cause = "limit"        // it was ended as it used more than its adapter allows
 	StoppedBy   Cause = "stopped"      // somebody wanted no crawler
 	Restarted   Cause = "restarted"    // somebody wanted a new one
 	Shutdown    Cause = "shutdown"     // the manager ended
 )
 
-// Unwanted tells whether nobody asked for an end of this cause.
+// Unwanted tells whether nobody wanted an end of this cause: it came by itself, or the crawler had to be ended because it was not well.
 func (c Cause) Unwanted() bool {
-	return c == Exited || c == Crashed || c == Signalled || c == OutOfMemory || c == StartFailed
+	switch c {
+	case Exited, Crashed, Signalled, OutOfMemory, StartFailed, Sick, Stuck, Limit:
+		return true
+	}
+	return false
 }

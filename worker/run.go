@@ -84,8 +84,13 @@ func (w *Worker) watch(ctx context.Context, p Process) (Cause, string) {
 			return w.because(StoppedBy), w.want.By
 		case w.restartWished(), !w.want.Spec.same(w.spec):
 			return w.because(Restarted), w.want.By
-		case w.wish != nil: // start: it runs already
-			w.answer(nil)
+		case w.judge != nil && w.judge.End != "":
+			return w.judge.End, "manager"
+		}
+		w.heed()
+		if w.now.Phase.Up() {
+			answer(&w.served, nil)
+			w.answer(nil) // a start: it runs already
 		}
 		select {
 		case <-p.Exited():
@@ -95,6 +100,25 @@ func (w *Worker) watch(ctx context.Context, p Process) (Cause, string) {
 		case <-w.mail:
 			w.read()
 		}
+	}
+}
+
+// heed goes where the last verdict says.
+func (w *Worker) heed() {
+	switch {
+	case w.judge == nil && w.spec.Judged:
+		return // it is starting until somebody says that it is well
+	case w.judge == nil:
+		w.move(Running, "")
+		return
+	}
+	if w.now.Unwell != w.judge.Why {
+		w.now.Unwell = w.judge.Why
+		w.publish()
+	}
+	if w.now.Phase != w.judge.Phase {
+		w.move(Running, "") // from the start, and from one trouble to another, by way of this
+		w.move(w.judge.Phase, "")
 	}
 }
 

@@ -15,6 +15,7 @@ type Snapshot struct {
 	Restarts     int       // starts after the first
 	BackoffUntil time.Time // zero unless in backoff or cooling
 	LastExit     *Exit
+	Unwell       string    // why it is unhealthy or stalled
 	Since        time.Time // of the last change of phase
 }
 
@@ -58,6 +59,7 @@ type Incarnation struct {
 	Cause       Cause
 	Exit        process.Exit
 	Error       string // of a start that failed
+	Why         string // it had to be ended because it was not well
 	Delay       time.Duration
 	Swept       []process.Survivor
 	Left        []process.Survivor

@@ -55,6 +55,7 @@ type Spec struct {
 	StopSignal  syscall.Signal  // asks the crawler to end
 	StopTimeout time.Duration
 	Delay       Delay
+	Judged      bool // somebody watches it: it is running once a verdict says that it is well
 }
 
 func (s *Spec) same(other *Spec) bool {
@@ -128,14 +129,17 @@ type Worker struct {
 	mu     sync.Mutex
 	desire *Desire
 	wished *wish
+	judged *Verdict
 	closed error         // why nothing is taken any more
 	mail   chan struct{} // capacity 1: something is in the slot
 
 	// Everything below belongs to the goroutine of Run.
 	now    Snapshot
 	want   Desire
-	wish   *wish // being fulfilled
-	spec   *Spec // the process that runs was started by
+	wish   *wish    // to be fulfilled
+	served *wish    // fulfilled by the process that is starting, once that is well
+	spec   *Spec    // the process that runs was started by
+	judge  *Verdict // the last one about the process that runs; nil before the first
 	pause  time.Duration
 	starts int
 }
@@ -186,6 +190,28 @@ func (w *Worker) send(d *Desire, asked *wish) {
 	w.desire = d
 	w.wished = merge(w.wished, asked)
 	w.mu.Unlock()
+	w.wake()
+}
+
+// Verdict is what somebody who watches the crawler found: health checks, limits.
+type Verdict struct {
+	ProcessID string // of which process it speaks; for any other it means nothing
+	Phase     Phase  // Running (it is well), Unhealthy or Stalled
+	Why       string // of the last two, in words
+	End       Cause  // not empty: the process has to end for this
+}
+
+// Judge says how the crawler is. The last verdict counts, but one that ends the process stays. Any goroutine; does not wait.
+func (w *Worker) Judge(v Verdict) {
+	w.mu.Lock()
+	if last := w.judged; last == nil || last.End == "" || last.ProcessID != v.ProcessID {
+		w.judged = &v
+	}
+	w.mu.Unlock()
+	w.wake()
+}
+
+func (w *Worker) wake() {
 	select {
 	case w.mail <- struct{}{}:
 	default:
@@ -195,9 +221,12 @@ func (w *Worker) send(d *Desire, asked *wish) {
 // read empties the slot.
 func (w *Worker) read() {
 	w.mu.Lock()
-	d, asked := w.desire, w.wished
-	w.desire, w.wished = nil, nil
+	d, asked, v := w.desire, w.wished, w.judged
+	w.desire, w.wished, w.judged = nil, nil, nil
 	w.mu.Unlock()
+	if v != nil && v.ProcessID == w.now.ProcessID {
+		w.judge = v
+	}
 	if d != nil {
 		w.want = *d
 	}
@@ -207,11 +236,13 @@ func (w *Worker) read() {
 	}
 }
 
-// answer ends the wish that is being fulfilled.
-func (w *Worker) answer(err error) {
-	if w.wish != nil {
-		w.wish.answer(err)
-		w.wish = nil
+// answer ends the wish that is to be fulfilled.
+func (w *Worker) answer(err error) { answer(&w.wish, err) }
+
+func answer(asked **wish, err error) {
+	if *asked != nil {
+		(*asked).answer(err)
+		*asked = nil
 	}
 }
 
@@ -230,9 +261,8 @@ func (w *Worker) close(cause error) {
 	w.wished = nil
 	w.mu.Unlock()
 	w.answer(why)
-	if asked != nil {
-		asked.answer(why)
-	}
+	answer(&w.served, why)
+	answer(&asked, why)
 }
 
 func (w *Worker) move(to Phase, cause Cause) {

@@ -1,0 +1,119 @@
+package worker
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"crawlkeeper/worker/process"
+)
+
+var judged = func() Desire {
+	spec := *plain
+	spec.Judged = true
+	return Desire{Up: true, Spec: &spec, By: "test"}
+}()
+
+// judge says how the process that runs now is.
+func judge(w *Worker, p Phase, end Cause, why string) {
+	w.Judge(Verdict{ProcessID: w.Snapshot().ProcessID, Phase: p, End: end, Why: why})
+	synctest.Wait()
+}
+
+func TestAWatchedCrawlerIsStartingUntilItIsWell(t *testing.T) {
+	t.Parallel()
+	f := &fake{stopTakes: time.Second}
+	bubble(t, f, func(w *Worker, _ context.CancelFunc) {
+		got := ask(t, w, Start, judged)
+		time.Sleep(time.Hour)
+		wantPhase(t, w, Starting)
+		if _, ok := got(); ok || w.Snapshot().Pid == 0 {
+			t.Error("the start was answered before the crawler was well, or there is none")
+		}
+		judge(w, Running, "", "")
+		wantAnswer(t, got, nil)
+		judge(w, Unhealthy, "", "no answer")
+		wantPhase(t, w, Unhealthy)
+		if why := w.Snapshot().Unwell; why != "no answer" {
+			t.Errorf("unwell: %q", why)
+		}
+		judge(w, Stalled, "", "no tick taken")
+		judge(w, Running, "", "")
+		wantPhase(t, w, Running)
+		if why := w.Snapshot().Unwell; why != "" {
+			t.Errorf("well, and yet: %q", why)
+		}
+	})
+	equal(t, "phases", f.phases(), []Phase{
+		Pending, Starting, Running, Unhealthy, Running, Stalled, Running, Stopping, Stopped,
+	})
+}
+
+func TestAVerdictMayEndAProcess(t *testing.T) {
+	t.Parallel()
+	f := &fake{stopTakes: time.Second}
+	bubble(t, f, func(w *Worker, _ context.CancelFunc) {
+		w.Want(up)
+		synctest.Wait()
+		old := w.Snapshot().ProcessID
+		w.Judge(Verdict{ProcessID: old, Phase: Stalled, End: Stuck, Why: "no tick taken for 30m"})
+		w.Judge(Verdict{ProcessID: old, Phase: Running}) // too late
+		wantPhase(t, w, Stopping)
+		time.Sleep(time.Second)
+		wantPhase(t, w, Backoff) // of its own accord it would do the same again: it waits as after a crash
+		time.Sleep(5 * time.Second)
+		wantPhase(t, w, Running)
+		w.Judge(Verdict{ProcessID: old, Phase: Unhealthy, End: Sick})
+		wantPhase(t, w, Running) // it spoke of the last one
+	})
+	equal(t, "causes", f.causes(), []Cause{Stuck, Shutdown})
+	for _, i := range f.incs {
+		if i.Status == StatusExited && i.Cause == Stuck && i.Why != "no tick taken for 30m" {
+			t.Errorf("the evidence says %q", i.Why)
+		}
+	}
+}
+
+func TestAWishForACrawlerThatNeverGetsWell(t *testing.T) {
+	t.Parallel()
+	t.Run("is answered with what it died of", func(t *testing.T) {
+		t.Parallel()
+		f := &fake{stopTakes: time.Second}
+		bubble(t, f, func(w *Worker, _ context.CancelFunc) {
+			got := ask(t, w, Restart, judged)
+			synctest.Wait()
+			f.last().end(process.Exit{Code: 1})
+			if err, ok := got(); !ok || err == nil {
+				t.Errorf("answer %v, %v", err, ok)
+			}
+			wantPhase(t, w, Backoff)
+		})
+	})
+	t.Run("is served by the next start, where that is wished for", func(t *testing.T) {
+		t.Parallel()
+		f := &fake{stopTakes: time.Second}
+		bubble(t, f, func(w *Worker, _ context.CancelFunc) {
+			first := ask(t, w, Restart, judged)
+			synctest.Wait()
+			second := ask(t, w, Restart, judged)
+			time.Sleep(time.Second)
+			wantPhase(t, w, Starting)
+			judge(w, Running, "", "")
+			wantAnswer(t, first, nil)
+			wantAnswer(t, second, nil)
+		})
+	})
+	t.Run("is superseded by a stop", func(t *testing.T) {
+		t.Parallel()
+		f := &fake{stopTakes: time.Second}
+		bubble(t, f, func(w *Worker, _ context.CancelFunc) {
+			first := ask(t, w, Restart, judged)
+			synctest.Wait()
+			stop := ask(t, w, Stop, Desire{})
+			time.Sleep(time.Second)
+			wantAnswer(t, first, ErrSuperseded)
+			wantAnswer(t, stop, nil)
+		})
+	})
+}
