@@ -67,8 +67,23 @@ type Adapter struct {
 	Rlimits map[string]string `yaml:"rlimits"`
 	// Pauses between an end that nobody asked for and the next start.
 	Backoff Backoff `yaml:"backoff"`
+	// After so many runs in a row that failed, or that a crash interrupted, the source is paused by itself and then probed with one tick. 0: never.
+	MaxFailures int `yaml:"max_failures"`
+	// How long such a pause is.
+	PauseFor PauseFor `yaml:"pause_for"`
 	// What becomes of the crawler's standard output and standard error.
 	Output Output `yaml:"output"`
+}
+
+// MostFailures is the highest [Adapter.MaxFailures]: so many runs are read to count them.
+const MostFailures = 1000
+
+// PauseFor is how long a source is paused by itself, with max_failures.
+type PauseFor struct {
+	// First pause; each further one in a row is twice as long.
+	Min time.Duration `yaml:"min"`
+	// Longest pause.
+	Max time.Duration `yaml:"max"`
 }
 
 // Backoff is the pause before a crawler that ended by itself is started again.

@@ -32,6 +32,8 @@ func (k *checker) adapter(a Adapter, key string) {
 	k.require(a.StopTimeout > 0, key+".stop_timeout", "must be longer than 0, not %s", a.StopTimeout)
 	k.identity(a, key)
 	k.backoff(a.Backoff, key+".backoff")
+	k.require(a.MaxFailures >= 0 && a.MaxFailures <= MostFailures, key+".max_failures", "must be from 0 (never) to %d, not %d", MostFailures, a.MaxFailures)
+	k.pauseFor(a.PauseFor, key+".pause_for")
 	k.output(a.Output, key+".output")
 }
 
@@ -85,6 +87,11 @@ func (k *checker) backoff(b Backoff, key string) {
 	k.require(b.Max >= b.Min, k.either(key+".max", key+".min"), "is wrong: max (%s) must not be shorter than min (%s)", b.Max, b.Min)
 	k.require(b.Stable >= 0, key+".stable", "must not be negative")
 	k.require(b.Jitter >= 0 && b.Jitter <= 1, key+".jitter", "must be from 0 to 1, not %v", b.Jitter)
+}
+
+func (k *checker) pauseFor(p PauseFor, key string) {
+	k.require(p.Min > 0, key+".min", "must be longer than 0, not %s", p.Min)
+	k.require(p.Max >= p.Min, k.either(key+".max", key+".min"), "is wrong: max (%s) must not be shorter than min (%s)", p.Max, p.Min)
 }
 
 var outputPlaces = []string{OutputForward, OutputInherit, OutputFile, OutputDiscard}

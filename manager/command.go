@@ -223,11 +223,9 @@ func (f *fleet) restart(s *source, by string, done func(error)) {
 		return
 	}
 	f.log(s.code, levelInfo, "restart command received"+by)
-	change := sql.SourceChange{
-		Source: s.code, ResetFailures: true,
-		PausedUntil: sql.Null[time.Time](), PauseReason: sql.Null[string](), PausedBy: sql.Null[string](),
-	}
-	s.own.pause, s.own.until, s.own.reason, s.own.by = true, time.Time{}, "", ""
+	change := sql.SourceChange{Source: s.code, ResetFailures: true}
+	f.ownPause(s, &change, time.Time{}, "", "")
+	f.ownRest(s, &change, sql.Rest{Since: f.wall(time.Now())})
 	f.wantUp(s, &change)
 	f.change(s, change)
 	before, beforeDue := s.trigger, s.due
@@ -312,11 +310,7 @@ func (f *fleet) pause(s *source, c control.Command) {
 		text += ": " + shorten(c.Reason)
 	}
 	f.log(s.code, levelInfo, text)
-	s.own.pause, s.own.until, s.own.reason, s.own.by = true, until, c.Reason, c.By
-	f.change(s, sql.SourceChange{
-		Source: s.code, PausedUntil: sql.Some(until), PauseReason: orNull(c.Reason), PausedBy: orNull(c.By),
-	})
-	f.apply(s, time.Now())
+	f.setPause(s, until, c.Reason, c.By, sql.Rest{Since: f.wall(time.Now())})
 }
 
 func orNull(s string) sql.Opt[string] {
@@ -328,11 +322,7 @@ func orNull(s string) sql.Opt[string] {
 
 func (f *fleet) resume(s *source, by string) {
 	f.log(s.code, levelInfo, "resumed"+by)
-	s.own.pause, s.own.until, s.own.reason, s.own.by = true, time.Time{}, "", ""
-	f.change(s, sql.SourceChange{
-		Source: s.code, PausedUntil: sql.Null[time.Time](), PauseReason: sql.Null[string](), PausedBy: sql.Null[string](),
-	})
-	f.apply(s, time.Now())
+	f.wake(s)
 }
 
 // change hands a change to the journal. It stays on top of the row until the database shows it.

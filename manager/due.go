@@ -33,6 +33,8 @@ func (f *fleet) lookAt(s *source, now time.Time) time.Time {
 		return time.Time{}
 	case s.row.PausedUntil.After(now):
 		return s.row.PausedUntil
+	case s.rests() && !s.mayProbe():
+		return time.Time{}
 	}
 	at := s.due.Add(s.plan.Spread(s.code, s.due))
 	for _, t := range []time.Time{s.retryAt, f.holdTill} {
@@ -55,6 +57,7 @@ func (f *fleet) notePause(s *source, now time.Time) {
 	s.paused = s.row.PausedUntil.After(now)
 	if was && !s.paused && s.noTicks == "" {
 		s.anchor, s.due = now, now
+		f.lookSoon(s)
 	}
 }
 
@@ -199,6 +202,10 @@ func (f *fleet) pushDone(p sent, r pushResult, at time.Time) {
 // settle counts a due time as done: its tick went out, or was dropped as one still waits.
 func (f *fleet) settle(p sent, result string, at time.Time) {
 	s := p.s
+	if s.rests() {
+		s.looks.probe = at
+	}
+	f.lookSoon(s)
 	if s.waits = result == waiting; s.waits {
 		f.metrics.TickSkipped(s.code, waiting)
 		if !s.toldWaits {
@@ -232,6 +239,8 @@ func latest(a, b time.Time) time.Time {
 func (f *fleet) started(s *source, at time.Time) {
 	s.up, s.waits, s.toldWaits = true, false, false
 	s.starts++
+	s.looks = looks{}
+	f.lookSoon(s)
 	s.retry, s.retryAt = 0, time.Time{}
 	if s.trigger == triggerSchedule {
 		s.trigger = triggerStartup
@@ -253,6 +262,7 @@ func (f *fleet) started(s *source, at time.Time) {
 // ended is told that it does not run any more.
 func (f *fleet) ended(s *source) {
 	s.up = false
+	f.lookSoon(s)
 	f.place(s, time.Now())
 }
 
@@ -330,6 +340,7 @@ func (f *fleet) pushManual(s *source, done func(result string, err error)) {
 		f.inbox.put(func() {
 			if results[0].result == pushed {
 				f.metrics.TickPushed(s.code, triggerManual, time.Since(now))
+				f.lookSoon(s)
 			}
 			done(results[0].result, results[0].err)
 		})

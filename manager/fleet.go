@@ -49,6 +49,7 @@ type fleet struct {
 	logger          *slog.Logger
 	lists           pusher
 	history         historian
+	streaks         streaks
 	journal         journal
 	metrics         *status.Metrics
 	publish         func(status.Event)
@@ -76,6 +77,8 @@ type fleet struct {
 	version  int
 	rollouts map[*rollout]struct{}
 	early    []func() // commands that came before the sources were read
+	looking  bool     // runs are being looked at
+	nextLook time.Time
 	workers  sync.WaitGroup
 	tasks    sync.WaitGroup // what waits for the journal beside the loop
 	stopAll  context.CancelFunc
@@ -145,6 +148,7 @@ func (f *fleet) runOnce(now time.Time) time.Duration {
 	f.beat()
 	f.inbox.run()
 	f.turn(now)
+	f.look(now)
 	if len(f.heap) == 0 {
 		return housekeeping
 	}

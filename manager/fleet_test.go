@@ -37,6 +37,7 @@ type bench struct {
 	past    map[string]sql.History
 	pastErr error
 	changes []sql.SourceChange
+	onPush  func(push) // sees all pushes; may be nil
 	marks   []sql.Mark
 }
 
@@ -94,6 +95,9 @@ func (b *bench) Push(pushes []push, done func([]pushResult)) {
 
 func (b *bench) pushOne(p push) pushResult {
 	last, seen := b.last[p.code]
+	if b.onPush != nil {
+		b.onPush(p)
+	}
 	switch {
 	case b.err != nil:
 		return pushResult{err: b.err}

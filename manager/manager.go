@@ -109,7 +109,7 @@ func (m *Manager) newFleet() *fleet {
 	host, _ := os.Hostname()
 	f := &fleet{
 		conf: m.conf, name: m.conf.Manager.Name, tempRoot: defaultTempRoot(m.spawner.Prefix()), environ: m.Environ, logger: m.Logger,
-		lists: m.lists, history: m.Store, journal: m.journal, metrics: m.metrics, publish: m.events.Publish, outputs: m.outputs,
+		lists: m.lists, history: m.Store, streaks: m.Store, journal: m.journal, metrics: m.metrics, publish: m.events.Publish, outputs: m.outputs,
 		needs: worker.Needs{Start: starter(m.spawner), Gate: m.gate(), Kill: m.Kill},
 		redis: m.conf.Redis, postgres: m.conf.Postgres.URL, late: m.lease.late, bound: m.lease.bound,
 		load: m.reload, interruptedText: m.conf.Runs.InterruptedText,

@@ -70,7 +70,7 @@ func (o observer) Process(i worker.Incarnation) {
 func (o observer) mark(i worker.Incarnation) {
 	m := sql.Mark{
 		Source: i.Source, Ended: o.f.bound(i.EndedAt), FinishedAt: i.EndedAt,
-		Error: fmt.Sprintf("%s (%s: %s)", o.f.interruptedText, i.Cause, i.Exit),
+		Error: fmt.Sprintf("%s %s)", interruption(o.f.interruptedText, i.Cause), i.Exit),
 	}
 	o.f.journal.Mark(m)
 	time.AfterFunc(secondMark, func() { o.f.journal.Mark(m) })

@@ -77,6 +77,7 @@ func (f *fleet) upsert(row sql.Source, asked, now time.Time) {
 		f.sources[row.Code] = s
 		s.base = row
 		f.refresh(s, now)
+		f.lookSoon(s)
 		f.begin(s)
 		f.tell(s)
 		f.place(s, now)
@@ -104,7 +105,16 @@ func (f *fleet) settleOverlay(s *source, asked, now time.Time) bool {
 
 // apply brings a source in line with its row.
 func (f *fleet) apply(s *source, now time.Time) {
+	most := s.adapter.MaxFailures
 	f.refresh(s, now)
+	f.noteForeignPause(s)
+	switch {
+	case s.adapter.MaxFailures == 0 && s.rests(): // switched off meanwhile
+		f.wake(s)
+		return
+	case s.adapter.MaxFailures != most:
+		f.lookSoon(s)
+	}
 	f.tell(s)
 	f.place(s, now)
 }

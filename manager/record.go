@@ -26,6 +26,7 @@ func (f *fleet) record(s *source, into *status.Record, now time.Time) {
 	if s.waits {
 		into.Queue = 1
 	}
+	s.restProblem(into)
 	if into.Paused {
 		into.PausedUntil, into.PauseReason = s.row.PausedUntil, s.row.PauseReason
 		if s.row.PausedUntil.After(into.NextRunAt) {

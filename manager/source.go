@@ -62,6 +62,7 @@ type source struct {
 	starts      int       // of its crawler
 	heapAt      time.Time
 	heapSlot    int // -1 when it is not in the heap
+	looks       looks
 
 	lastDue time.Time // pushed last, by whichever manager
 
@@ -75,14 +76,18 @@ type overlay struct {
 	until     time.Time
 	reason    string
 	by        string
-	wanted    string // "" = not ours
-	version   int    // of the last change
+	rest      *sql.Rest // nil = not ours
+	wanted    string    // "" = not ours
+	version   int       // of the last change
 	committed time.Time
 }
 
 func (o overlay) apply(row *sql.Source) {
 	if o.pause {
-		row.PausedUntil, row.PauseReason, row.PausedBy = o.until, o.reason, o.by
+		row.PausedUntil, row.PauseReason, row.PausedBy, row.OwnPause = o.until, o.reason, o.by, o.until
+	}
+	if o.rest != nil {
+		row.Rest = *o.rest
 	}
 	if o.wanted != "" {
 		row.Wanted = o.wanted

@@ -13,12 +13,19 @@ type SourceChange struct {
 	PauseReason   Opt[string]
 	PausedBy      Opt[string]
 	Wanted        Opt[string]
-	ResetFailures bool // sets consecutive_failures to 0
+	Rest          Opt[Rest] // null ends it, for good: all runs count again
+	ResetFailures bool      // sets consecutive_failures to 0
 
 	// Done is called once what the change says is in the database: by itself, or merged into a later change of the source that
 	// overrides it. Run's goroutine calls it, before a Flush that waits for the change returns; it must not block. It is never
 	// called for what was not written. May be nil.
 	Done func()
+}
+
+// Rest is where a source stands that the manager pauses by itself because its runs fail.
+type Rest struct {
+	Level int       // how many such pauses there were in a row; 0 = it does not rest
+	Since time.Time // runs that were started before count no more; zero = all count
 }
 
 // laterChange is what two changes of one source come to: field by field the later one wins, and both are done when it is written.
@@ -29,6 +36,7 @@ func laterChange(earlier, later SourceChange) SourceChange {
 		PauseReason:   later.PauseReason.or(earlier.PauseReason),
 		PausedBy:      later.PausedBy.or(earlier.PausedBy),
 		Wanted:        later.Wanted.or(earlier.Wanted),
+		Rest:          later.Rest.or(earlier.Rest),
 		ResetFailures: later.ResetFailures || earlier.ResetFailures,
 		Done:          both(earlier.Done, later.Done),
 	}
@@ -50,7 +58,7 @@ func (c SourceChange) changesSource() bool { return c.PausedUntil.Given() || c.R
 
 // changesOptions tells whether a change writes our own table.
 func (c SourceChange) changesOptions() bool {
-	return c.PauseReason.Given() || c.PausedBy.Given() || c.Wanted.Given()
+	return c.PausedUntil.Given() || c.PauseReason.Given() || c.PausedBy.Given() || c.Wanted.Given() || c.Rest.Given()
 }
 
 func sourceColumns(list []SourceChange) (c db.ChangeSourcesParams) {
@@ -79,6 +87,13 @@ func optionColumns(list []SourceChange) (c db.UpdateOptionsParams) {
 		c.PausedBys = append(c.PausedBys, text(ch.PausedBy))
 		c.SetWanteds = append(c.SetWanteds, ch.Wanted.Given())
 		c.Wanteds = append(c.Wanteds, text(ch.Wanted))
+		until, _ := ch.PausedUntil.Get()
+		c.SetPausedUntils = append(c.SetPausedUntils, ch.PausedUntil.Given())
+		c.PausedUntils = append(c.PausedUntils, timestamp(until))
+		rest, _ := ch.Rest.Get()
+		c.SetRests = append(c.SetRests, ch.Rest.Given())
+		c.RestLevels = append(c.RestLevels, int32(rest.Level))
+		c.RestSinces = append(c.RestSinces, timestamp(rest.Since))
 	}
 	return c
 }

@@ -54,7 +54,10 @@ func queueGroup(ctx context.Context, batch *pgx.Batch, shape Shape, g group) (ma
 	}
 	if c := optionColumns(values(g.changes)); len(c.Codes) > 0 {
 		err = errors.Join(err,
-			q.AddOptions(ctx, db.AddOptionsParams{Codes: c.Codes, PauseReasons: c.PauseReasons, PausedBys: c.PausedBys, Wanteds: c.Wanteds}),
+			q.AddOptions(ctx, db.AddOptionsParams{
+				Codes: c.Codes, PauseReasons: c.PauseReasons, PausedBys: c.PausedBys, Wanteds: c.Wanteds,
+				PausedUntils: c.PausedUntils, RestLevels: c.RestLevels, RestSinces: c.RestSinces,
+			}),
 			q.UpdateOptions(ctx, c))
 	}
 	if len(g.logs) > 0 {

@@ -64,6 +64,7 @@ func (e SourceEdit) optionColumns() (list []column) {
 	list = given(list, "payload", "jsonb", e.Payload)
 	list = given(list, "pause_reason", "text", e.PauseReason)
 	list = given(list, "paused_by", "text", e.PausedBy)
+	list = given(list, "paused_until", "timestamptz", e.PausedUntil)
 	return given(list, "wanted", "text", e.Wanted)
 }
 
@@ -129,6 +130,10 @@ func (e *editor) options(edit SourceEdit) {
 		strings.Join(each(columns, func(c column, _ int) string {
 			return "o." + c.name + " IS DISTINCT FROM excluded." + c.name
 		}), " OR ")), all)
+	if (edit.PauseReason.Given() || edit.PausedBy.Given()) && !edit.PausedUntil.Given() { // they speak of the pause that there is
+		e.queue(change{code: edit.Code}, `UPDATE crawl_source_options o SET paused_until = s.paused_until FROM sources s
+			WHERE o.code = $1::text AND s.code::text = o.code AND o.paused_until IS DISTINCT FROM s.paused_until::timestamptz`, all[:1])
+	}
 }
 
 func (e *editor) queue(c change, statement string, columns []column) {

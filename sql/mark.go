@@ -4,8 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgtype"
-
 	"crawlkeeper/sql/internal/db"
 )
 
@@ -48,7 +46,7 @@ func mergeMarks(earlier, later marks) marks {
 // markColumns makes the columns of the update: each mark takes what was started from the mark before it until its own end.
 func markColumns(list []marks, errorLimit int) (c db.MarkRunsParams) {
 	for _, ms := range list {
-		after := pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}
+		after := minusInfinity
 		for _, m := range ms {
 			c.Sources = append(c.Sources, clean(m.Source))
 			c.Afters = append(c.Afters, after)

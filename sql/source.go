@@ -38,9 +38,17 @@ type Source struct {
 	Timezone    string
 	Jitter      time.Duration
 	Payload     json.RawMessage // an object, or nil
-	PauseReason string
-	PausedBy    string
+	PauseReason string          // of the pause in PausedUntil; "" where somebody else has written another one
+	PausedBy    string          // the same
 	Wanted      string
+	Rest        Rest
+	OwnPause    time.Time // the last pause that was written together with a reason, or by the manager; zero = none
+}
+
+// OwnsPause tells whether the pause of now is the one that PauseReason, PausedBy and Rest speak of. Who reads a column of less
+// precision than ours gets it a little changed.
+func (s Source) OwnsPause() bool {
+	return s.PausedUntil.Sub(s.OwnPause).Abs() < time.Second
 }
 
 // History is the segment of the past that a source still has to fetch. Times are in Python's isoformat; "" = null.
@@ -108,7 +116,7 @@ func (s *Store) reportDuplicates(codes []string) {
 }
 
 func sourceOf(row db.SourcesRow) Source {
-	return Source{
+	source := Source{
 		Code:            row.Code,
 		Adapter:         row.Adapter,
 		Enabled:         row.Enabled,
@@ -128,7 +136,13 @@ func sourceOf(row db.SourcesRow) Source {
 		PauseReason:         row.PauseReason,
 		PausedBy:            row.PausedBy,
 		Wanted:              row.Wanted,
+		Rest:                Rest{Level: int(row.RestLevel), Since: timeOf(row.RestSince)},
+		OwnPause:            timeOf(row.OwnPause),
 	}
+	if !source.OwnsPause() {
+		source.PauseReason, source.PausedBy = "", ""
+	}
+	return source
 }
 
 func historyOf(row db.HistoriesRow) History {
@@ -172,3 +186,5 @@ func timeOf(t pgtype.Timestamptz) time.Time {
 func timestamp(t time.Time) pgtype.Timestamptz {
 	return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()}
 }
+
+var minusInfinity = pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}

@@ -35,6 +35,7 @@ type Metrics struct {
 	exits         *prometheus.CounterVec
 	interrupted   *prometheus.CounterVec
 	swept         *prometheus.CounterVec
+	rests         *prometheus.CounterVec
 	commands      *prometheus.CounterVec
 	badCommands   prometheus.Counter
 	outputDropped *prometheus.CounterVec
@@ -59,6 +60,7 @@ func NewMetrics(opts MetricsOptions) *Metrics {
 	m.exits = m.sourceCounter("exits_total", "Crawlers that ended.", "cause")
 	m.interrupted = m.sourceCounter("runs_interrupted_total", "Runs that were marked as interrupted.")
 	m.swept = m.sourceCounter("swept_processes_total", "Processes that a crawler left behind and that were ended.")
+	m.rests = m.sourceCounter("rests_total", "Pauses that the manager made by itself because runs failed.")
 	m.commands = m.counter("commands_total", "Commands of the control channel.", "action", "result")
 	m.badCommands = m.single("bad_commands_total", "Messages of the control channel that are no commands.")
 	m.outputDropped = m.sourceCounter("output_dropped_lines_total", "Lines of crawlers that were lost because the log could not take them.")
@@ -160,6 +162,9 @@ func (m *Metrics) RunsInterrupted(source string, n int) {
 func (m *Metrics) Swept(source string, n int) {
 	m.swept.WithLabelValues(m.source(source)).Add(float64(max(n, 0)))
 }
+
+// Rested counts a pause that the manager made by itself.
+func (m *Metrics) Rested(source string) { m.rests.WithLabelValues(m.source(source)).Inc() }
 
 // Command counts a command whose result is known: "ok", "error" or "superseded".
 func (m *Metrics) Command(action, result string) { m.commands.WithLabelValues(action, result).Inc() }

@@ -57,6 +57,9 @@ const (
 	Shutdown    Cause = "shutdown"     // the manager ended
 )
 
+// Causes lists all of them.
+var Causes = []Cause{Exited, Crashed, Signalled, OutOfMemory, StartFailed, Sick, Stuck, Limit, StoppedBy, Restarted, Shutdown}
+
 // Unwanted tells whether nobody wanted an end of this cause: it came by itself, or the crawler had to be ended because it was not well.
 func (c Cause) Unwanted() bool {
 	switch c {

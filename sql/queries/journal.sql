@@ -58,25 +58,31 @@ WHERE s.code::text = c.code AND (
 
 -- name: AddOptions :exec
 -- A source that has no row of options gets one only where there is something to keep in it.
-INSERT INTO crawl_source_options AS o (code, pause_reason, paused_by, wanted)
-SELECT c.code, nullif(c.pause_reason, ''), nullif(c.paused_by, ''), nullif(c.wanted, '')
+INSERT INTO crawl_source_options AS o (code, pause_reason, paused_by, wanted, paused_until, rest_level, rest_since)
+SELECT c.code, nullif(c.pause_reason, ''), nullif(c.paused_by, ''), nullif(c.wanted, ''), c.paused_until, nullif(c.rest_level, 0), c.rest_since
 FROM (SELECT
   unnest(@codes::text[]) AS code, unnest(@pause_reasons::text[]) AS pause_reason,
-  unnest(@paused_bys::text[]) AS paused_by, unnest(@wanteds::text[]) AS wanted
+  unnest(@paused_bys::text[]) AS paused_by, unnest(@wanteds::text[]) AS wanted,
+  unnest(@paused_untils::timestamptz[]) AS paused_until, unnest(@rest_levels::integer[]) AS rest_level, unnest(@rest_sinces::timestamptz[]) AS rest_since
 ) AS c
-WHERE c.pause_reason <> '' OR c.paused_by <> '' OR c.wanted <> ''
+WHERE c.pause_reason <> '' OR c.paused_by <> '' OR c.wanted <> '' OR c.rest_since IS NOT NULL
 ON CONFLICT (code) DO NOTHING;
 
 -- name: UpdateOptions :exec
 UPDATE crawl_source_options o SET
   pause_reason = CASE WHEN c.set_pause_reason THEN nullif(c.pause_reason, '') ELSE o.pause_reason END,
   paused_by = CASE WHEN c.set_paused_by THEN nullif(c.paused_by, '') ELSE o.paused_by END,
-  wanted = CASE WHEN c.set_wanted THEN nullif(c.wanted, '') ELSE o.wanted END
+  wanted = CASE WHEN c.set_wanted THEN nullif(c.wanted, '') ELSE o.wanted END,
+  paused_until = CASE WHEN c.set_paused_until THEN c.paused_until ELSE o.paused_until END,
+  rest_level = CASE WHEN c.set_rest THEN nullif(c.rest_level, 0) ELSE o.rest_level END,
+  rest_since = CASE WHEN c.set_rest THEN c.rest_since ELSE o.rest_since END
 FROM (SELECT
   unnest(@codes::text[]) AS code,
   unnest(@set_pause_reasons::boolean[]) AS set_pause_reason, unnest(@pause_reasons::text[]) AS pause_reason,
   unnest(@set_paused_bys::boolean[]) AS set_paused_by, unnest(@paused_bys::text[]) AS paused_by,
-  unnest(@set_wanteds::boolean[]) AS set_wanted, unnest(@wanteds::text[]) AS wanted
+  unnest(@set_wanteds::boolean[]) AS set_wanted, unnest(@wanteds::text[]) AS wanted,
+  unnest(@set_paused_untils::boolean[]) AS set_paused_until, unnest(@paused_untils::timestamptz[]) AS paused_until,
+  unnest(@set_rests::boolean[]) AS set_rest, unnest(@rest_levels::integer[]) AS rest_level, unnest(@rest_sinces::timestamptz[]) AS rest_since
 ) AS c
 WHERE o.code = c.code;
 

@@ -20,7 +20,10 @@ SELECT
   coalesce(o.payload::text, '')::text AS payload,
   coalesce(o.pause_reason, '')::text AS pause_reason,
   coalesce(o.paused_by, '')::text AS paused_by,
-  coalesce(o.wanted, '')::text AS wanted
+  coalesce(o.wanted, '')::text AS wanted,
+  o.paused_until::timestamptz AS own_pause,
+  coalesce(o.rest_level, 0)::integer AS rest_level,
+  o.rest_since::timestamptz AS rest_since
 FROM sources s LEFT JOIN crawl_source_options o ON o.code = s.code::text
 WHERE s.collector::text = @collector::text AND s.code IS NOT NULL
 ORDER BY s.code::text COLLATE "C", s.adapter, s.enabled, s.interval_seconds, s.backfill_hours, s.history_target, s.history_done,

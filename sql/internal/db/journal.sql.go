@@ -12,13 +12,14 @@ import (
 )
 
 const addOptions = `-- name: AddOptions :exec
-INSERT INTO crawl_source_options AS o (code, pause_reason, paused_by, wanted)
-SELECT c.code, nullif(c.pause_reason, ''), nullif(c.paused_by, ''), nullif(c.wanted, '')
+INSERT INTO crawl_source_options AS o (code, pause_reason, paused_by, wanted, paused_until, rest_level, rest_since)
+SELECT c.code, nullif(c.pause_reason, ''), nullif(c.paused_by, ''), nullif(c.wanted, ''), c.paused_until, nullif(c.rest_level, 0), c.rest_since
 FROM (SELECT
   unnest($1::text[]) AS code, unnest($2::text[]) AS pause_reason,
-  unnest($3::text[]) AS paused_by, unnest($4::text[]) AS wanted
+  unnest($3::text[]) AS paused_by, unnest($4::text[]) AS wanted,
+  unnest($5::timestamptz[]) AS paused_until, unnest($6::integer[]) AS rest_level, unnest($7::timestamptz[]) AS rest_since
 ) AS c
-WHERE c.pause_reason <> '' OR c.paused_by <> '' OR c.wanted <> ''
+WHERE c.pause_reason <> '' OR c.paused_by <> '' OR c.wanted <> '' OR c.rest_since IS NOT NULL
 ON CONFLICT (code) DO NOTHING
 `
 
@@ -27,6 +28,9 @@ type AddOptionsParams struct {
 	PauseReasons []string
 	PausedBys    []string
 	Wanteds      []string
+	PausedUntils []pgtype.Timestamptz
+	RestLevels   []int32
+	RestSinces   []pgtype.Timestamptz
 }
 
 // A source that has no row of options gets one only where there is something to keep in it.
@@ -36,6 +40,9 @@ func (q *Queries) AddOptions(ctx context.Context, arg AddOptionsParams) error {
 		arg.PauseReasons,
 		arg.PausedBys,
 		arg.Wanteds,
+		arg.PausedUntils,
+		arg.RestLevels,
+		arg.RestSinces,
 	)
 	return err
 }
@@ -165,12 +172,17 @@ const updateOptions = `-- name: UpdateOptions :exec
 UPDATE crawl_source_options o SET
   pause_reason = CASE WHEN c.set_pause_reason THEN nullif(c.pause_reason, '') ELSE o.pause_reason END,
   paused_by = CASE WHEN c.set_paused_by THEN nullif(c.paused_by, '') ELSE o.paused_by END,
-  wanted = CASE WHEN c.set_wanted THEN nullif(c.wanted, '') ELSE o.wanted END
+  wanted = CASE WHEN c.set_wanted THEN nullif(c.wanted, '') ELSE o.wanted END,
+  paused_until = CASE WHEN c.set_paused_until THEN c.paused_until ELSE o.paused_until END,
+  rest_level = CASE WHEN c.set_rest THEN nullif(c.rest_level, 0) ELSE o.rest_level END,
+  rest_since = CASE WHEN c.set_rest THEN c.rest_since ELSE o.rest_since END
 FROM (SELECT
   unnest($1::text[]) AS code,
   unnest($2::boolean[]) AS set_pause_reason, unnest($3::text[]) AS pause_reason,
   unnest($4::boolean[]) AS set_paused_by, unnest($5::text[]) AS paused_by,
-  unnest($6::boolean[]) AS set_wanted, unnest($7::text[]) AS wanted
+  unnest($6::boolean[]) AS set_wanted, unnest($7::text[]) AS wanted,
+  unnest($8::boolean[]) AS set_paused_until, unnest($9::timestamptz[]) AS paused_until,
+  unnest($10::boolean[]) AS set_rest, unnest($11::integer[]) AS rest_level, unnest($12::timestamptz[]) AS rest_since
 ) AS c
 WHERE o.code = c.code
 `
@@ -183,6 +195,11 @@ type UpdateOptionsParams struct {
 	PausedBys       []string
 	SetWanteds      []bool
 	Wanteds         []string
+	SetPausedUntils []bool
+	PausedUntils    []pgtype.Timestamptz
+	SetRests        []bool
+	RestLevels      []int32
+	RestSinces      []pgtype.Timestamptz
 }
 
 func (q *Queries) UpdateOptions(ctx context.Context, arg UpdateOptionsParams) error {
@@ -194,6 +211,11 @@ func (q *Queries) UpdateOptions(ctx context.Context, arg UpdateOptionsParams) er
 		arg.PausedBys,
 		arg.SetWanteds,
 		arg.Wanteds,
+		arg.SetPausedUntils,
+		arg.PausedUntils,
+		arg.SetRests,
+		arg.RestLevels,
+		arg.RestSinces,
 	)
 	return err
 }

@@ -20,7 +20,8 @@ SELECT
    ELSE (
     SELECT count(*)::text || ':' || coalesce(sum(hashtextextended(ROW(
         s.code, s.adapter, s.enabled, s.interval_seconds, s.backfill_hours, s.history_target, s.history_done, s.paused_until,
-        o.schedule, o.timezone, o.jitter_seconds, o.payload, o.pause_reason, o.paused_by, o.wanted
+        o.schedule, o.timezone, o.jitter_seconds, o.payload, o.pause_reason, o.paused_by, o.wanted,
+        o.paused_until, o.rest_level, o.rest_since
       )::text, 0)), 0)::text
     FROM sources s LEFT JOIN crawl_source_options o ON o.code = s.code::text
     WHERE s.collector::text = $3::text)

@@ -151,7 +151,10 @@ SELECT
   coalesce(o.payload::text, '')::text AS payload,
   coalesce(o.pause_reason, '')::text AS pause_reason,
   coalesce(o.paused_by, '')::text AS paused_by,
-  coalesce(o.wanted, '')::text AS wanted
+  coalesce(o.wanted, '')::text AS wanted,
+  o.paused_until::timestamptz AS own_pause,
+  coalesce(o.rest_level, 0)::integer AS rest_level,
+  o.rest_since::timestamptz AS rest_since
 FROM sources s LEFT JOIN crawl_source_options o ON o.code = s.code::text
 WHERE s.collector::text = $1::text AND s.code IS NOT NULL
 ORDER BY s.code::text COLLATE "C", s.adapter, s.enabled, s.interval_seconds, s.backfill_hours, s.history_target, s.history_done,
@@ -178,6 +181,9 @@ type SourcesRow struct {
 	PauseReason         string
 	PausedBy            string
 	Wanted              string
+	OwnPause            pgtype.Timestamptz
+	RestLevel           int32
+	RestSince           pgtype.Timestamptz
 }
 
 // The order is total over what the manager acts on, so that of several rows with one code the same is always first.
@@ -211,6 +217,9 @@ func (q *Queries) Sources(ctx context.Context, collector string) ([]SourcesRow, 
 			&i.PauseReason,
 			&i.PausedBy,
 			&i.Wanted,
+			&i.OwnPause,
+			&i.RestLevel,
+			&i.RestSince,
 		); err != nil {
 			return nil, err
 		}
