@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"iter"
 	"time"
 
@@ -15,10 +16,7 @@ func (f *fleet) record(s *source, into *status.Record, now time.Time) {
 		Pid: w.Pid, Restarting: s.asked > 0, StartedAt: w.StartedAt, NextRunAt: s.due.Add(s.plan.Spread(s.code, s.due)),
 		Phase: string(w.Phase), Paused: s.row.PausedUntil.After(now), Enabled: s.row.Enabled, Trigger: s.trigger,
 		Restarts: w.Restarts, BackoffUntil: w.BackoffUntil, LastExit: s.exit(w.LastExit),
-		Manager: f.name, UpdatedAt: w.Since, Problem: s.noCrawl,
-	}
-	if into.Problem == "" {
-		into.Problem = s.noTicks
+		Manager: f.name, UpdatedAt: w.Since, Problem: cmp.Or(s.noCrawl, s.problem(w.Trouble), s.noTicks),
 	}
 	if w.Pid != 0 {
 		into.RSSBytes, into.CPUPercent = s.rss, s.cpu

@@ -42,6 +42,9 @@ type source struct {
 	exitAs *status.Exit
 	told   worker.Desire // what the worker was told last
 
+	troubleOf *worker.Trouble // troubleAs was made of
+	troubleAs string
+
 	// When the next tick goes out.
 	plan        schedule.Plan
 	planKey     string

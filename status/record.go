@@ -29,7 +29,7 @@ type Record struct {
 	Manager      string
 	UpdatedAt    time.Time // of the last change of phase
 
-	Problem string // why this source gets no ticks or no crawler, for people; left out where there is none
+	Problem string // why this source has no crawler that stays up, or gets no ticks, for people; left out where there is none
 }
 
 // Exit is how a crawler ended.

@@ -44,7 +44,7 @@ func (w *Worker) end(ctx context.Context, p Process, inc *Incarnation, cause Cau
 	w.drain(ctx, p, inc) // nothing of the tree holds the pipes any more
 	inc.Status, inc.PeakMemory = StatusExited, p.Peak()
 	w.disappoint(cause)
-	inc.Delay = w.settle(ctx, cause, exit.Ran)
+	w.settle(ctx, inc)
 	w.n.Observer.Process(*inc)
 }
 
@@ -200,20 +200,23 @@ func (w *Worker) sweepOnce(ctx context.Context, p Process, limit time.Duration) 
 	return p.Sweep(bounded)
 }
 
-// settle goes to the next phase once nothing is left, and returns the delay where one is to be waited for.
-func (w *Worker) settle(ctx context.Context, cause Cause, ran time.Duration) time.Duration {
+// settle goes to the next phase once nothing is left.
+func (w *Worker) settle(ctx context.Context, inc *Incarnation) {
 	w.peek()
 	switch {
 	case ctx.Err() != nil || !w.want.Up:
-		w.move(Stopped, cause)
+		w.move(Stopped, inc.Cause)
 		w.answerAtRest()
-	case cause.Unwanted() && w.wish == nil:
-		return w.retreat(cause, ran)
+	case inc.Cause.Unwanted() && !w.anew(w.wish):
+		w.retreat(inc)
 	default:
-		if !cause.Unwanted() {
-			w.pause = 0
+		if !inc.Cause.Unwanted() {
+			w.forgive()
 		}
-		w.move(Starting, cause)
+		w.move(Starting, inc.Cause)
 	}
-	return 0
 }
+
+// anew tells whether there is a reason to start again at once: a wish, or a change, as what was changed may be what was
+// broken.
+func (w *Worker) anew(asked *wish) bool { return asked != nil || !w.want.Spec.same(w.spec) }

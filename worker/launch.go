@@ -24,6 +24,9 @@ func (w *Worker) launch(ctx context.Context) (Process, *Incarnation) {
 	w.move(Starting, "")
 	// What was wished until now is fulfilled by this start; what comes from now on needs another.
 	spec, asked := w.want.Spec, w.wish
+	if !spec.same(w.spec) {
+		w.forgive()
+	}
 	w.wish, w.spec = nil, spec
 	inc := w.queue(spec, asked)
 	var p Process
@@ -35,7 +38,7 @@ func (w *Worker) launch(ctx context.Context) (Process, *Incarnation) {
 	later := w.wish
 	w.wish = asked
 	if p == nil {
-		w.failed(ctx, inc, err)
+		w.failed(ctx, inc, err, later)
 		w.wish = merge(w.wish, later)
 		return nil, nil
 	}
@@ -144,8 +147,9 @@ func (w *Worker) started(p Process, inc *Incarnation) {
 	w.n.Observer.Process(*inc)
 }
 
-// failed goes to the backoff after a start that failed, or to rest where no crawler is wanted any more.
-func (w *Worker) failed(ctx context.Context, inc *Incarnation, err error) {
+// failed goes to the backoff after a start that failed, or to rest where no crawler is wanted any more. later is what
+// was wished meanwhile.
+func (w *Worker) failed(ctx context.Context, inc *Incarnation, err error, later *wish) {
 	inc.Status, inc.EndedAt, inc.Exit.Code = StatusExited, time.Now(), -1
 	inc.Cause, inc.Error = StartFailed, err.Error()
 	cutOff := isCancelled(err)
@@ -164,7 +168,11 @@ func (w *Worker) failed(ctx context.Context, inc *Incarnation, err error) {
 	case cutOff: // and wanted again by now: it stays starting
 		w.n.Observer.Process(*inc)
 	default:
-		inc.Delay = w.retreat(StartFailed, 0)
+		if w.anew(later) {
+			w.publish() // it stays starting
+		} else {
+			w.retreat(inc)
+		}
 		w.n.Observer.Process(*inc)
 		w.answer(err)
 	}
@@ -174,16 +182,16 @@ func isCancelled(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, process.ErrStopped)
 }
 
-// retreat goes to backoff or cooling and returns the delay.
-func (w *Worker) retreat(cause Cause, ran time.Duration) time.Duration {
+// retreat follows an end that nobody asked for: to backoff or cooling.
+func (w *Worker) retreat(inc *Incarnation) {
 	d := w.want.Spec.Delay
-	w.pause = d.After(w.pause, ran)
-	delay := w.jitter(d, w.pause)
-	w.now.BackoffUntil = time.Now().Add(delay)
-	if w.pause >= d.Max {
-		w.move(Cooling, cause)
+	w.streak.add(inc.Cause, inc.Exit.Ran, d)
+	w.now.Trouble = w.streak.trouble(w.now.LastExit, inc)
+	inc.Delay = w.jitter(d, w.streak.pause)
+	w.now.BackoffUntil = time.Now().Add(inc.Delay)
+	if w.streak.pause >= d.Max {
+		w.move(Cooling, inc.Cause)
 	} else {
-		w.move(Backoff, cause)
+		w.move(Backoff, inc.Cause)
 	}
-	return delay
 }

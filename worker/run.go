@@ -30,6 +30,7 @@ func (w *Worker) runOnce(ctx context.Context) {
 // rest waits until a crawler is wanted.
 func (w *Worker) rest(ctx context.Context) {
 	for !w.want.Up && ctx.Err() == nil {
+		w.forgive()
 		w.answerAtRest()
 		select {
 		case <-w.mail:
@@ -48,7 +49,7 @@ func (w *Worker) backOff(ctx context.Context) {
 	defer timer.Stop()
 	next := Starting
 wait:
-	for w.wish == nil && w.want.Up && w.want.Spec.same(w.spec) { // what was changed may be what was broken
+	for w.want.Up && !w.anew(w.wish) {
 		select {
 		case <-timer.C:
 			break wait
@@ -78,6 +79,10 @@ func (w *Worker) live(ctx context.Context) {
 
 // watch waits until the process ends by itself, or has to. An empty cause is an end that nobody asked for.
 func (w *Worker) watch(ctx context.Context, p Process) (Cause, string) {
+	var stable <-chan time.Time
+	if w.now.Trouble != nil {
+		stable = time.After(w.spec.Delay.Stable)
+	}
 	for {
 		switch {
 		case !w.want.Up:
@@ -95,6 +100,8 @@ func (w *Worker) watch(ctx context.Context, p Process) (Cause, string) {
 		select {
 		case <-p.Exited():
 			return "", ""
+		case <-stable:
+			w.calm()
 		case <-ctx.Done():
 			return Shutdown, "manager"
 		case <-w.mail:

@@ -16,6 +16,7 @@ type Snapshot struct {
 	BackoffUntil time.Time // zero unless in backoff or cooling
 	LastExit     *Exit
 	Unwell       string    // why it is unhealthy or stalled
+	Trouble      *Trouble  // nil where there is none, and once a crawler ran for Delay.Stable
 	Since        time.Time // of the last change of phase
 }
 

@@ -140,7 +140,7 @@ type Worker struct {
 	served *wish    // fulfilled by the process that is starting, once that is well
 	spec   *Spec    // the process that runs was started by
 	judge  *Verdict // the last one about the process that runs; nil before the first
-	pause  time.Duration
+	streak streak
 	starts int
 }
 
@@ -232,7 +232,7 @@ func (w *Worker) read() {
 	}
 	w.wish = merge(w.wish, asked)
 	if asked != nil && asked.kind == Restart {
-		w.pause = 0
+		w.forgive()
 	}
 }
 

@@ -37,7 +37,7 @@ const (
 // overdueAfter is how late a tick may be before it is called overdue: the hash itself is up to two seconds old.
 const overdueAfter = 5 * time.Second
 
-// attention lists the sources, those that need attention first.
+// attention lists the sources, those that need attention first: of those that need as much, those with a problem.
 func attention(records map[string]status.Record, now time.Time) []sourceStatus {
 	sources := make([]sourceStatus, 0, len(records))
 	for code, r := range records {
@@ -47,9 +47,17 @@ func attention(records map[string]status.Record, now time.Time) []sourceStatus {
 		sources = append(sources, sourceStatus{Record: r, code: code, need: needOf(r, now)})
 	}
 	slices.SortFunc(sources, func(a, b sourceStatus) int {
-		return cmp.Or(cmp.Compare(a.need, b.need), cmp.Compare(a.code, b.code))
+		return cmp.Or(cmp.Compare(a.need, b.need), cmp.Compare(calm(a), calm(b)), cmp.Compare(a.code, b.code))
 	})
 	return sources
+}
+
+// calm is 0 for a source with a problem, else 1.
+func calm(s sourceStatus) int {
+	if s.Problem != "" {
+		return 0
+	}
+	return 1
 }
 
 // needOf is decided by the phase where that is not at rest, else by what the source waits for.
