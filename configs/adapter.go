@@ -31,6 +31,13 @@ const (
 	DisabledStop = "stop"
 )
 
+// The values of [Restart.Policy].
+const (
+	RestartAlways    = "always"
+	RestartOnFailure = "on-failure"
+	RestartNever     = "never"
+)
+
 // Adapter says how one kind of source is crawled.
 type Adapter struct {
 	// The crawler as a list of arguments, never run by a shell. {code} is replaced by the source's code, but not in the program's name.
@@ -71,6 +78,8 @@ type Adapter struct {
 	MaxFailures int `yaml:"max_failures"`
 	// How long such a pause is.
 	PauseFor PauseFor `yaml:"pause_for"`
+	// Whether there is a next start at all.
+	Restart Restart `yaml:"restart"`
 	// What becomes of the crawler's standard output and standard error.
 	Output Output `yaml:"output"`
 }
@@ -96,6 +105,16 @@ type Backoff struct {
 	Stable time.Duration `yaml:"stable"`
 	// Up to this part of the pause is added at random, from 0 to 1.
 	Jitter float64 `yaml:"jitter"`
+}
+
+// Restart says whether a crawler that ended by itself is started again.
+type Restart struct {
+	// After every end, after all but an exit with status 0, or after none. A start that failed counts as a failure.
+	Policy string `yaml:"policy" enum:"always,on-failure,never"`
+	// Most restarts, up to 1000, before it stays stopped; 0 is no limit.
+	Max int `yaml:"max"`
+	// Time in which they count. 0: they count in a row, which a run of backoff.stable ends.
+	Within time.Duration `yaml:"within"`
 }
 
 // Argv returns the command for one source, with {code} replaced.

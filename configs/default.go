@@ -55,6 +55,7 @@ func defaultAdapter() Adapter {
 		Rlimits:     map[string]string{},
 		Backoff:     Backoff{Min: 5 * time.Second, Max: 300 * time.Second, Stable: 60 * time.Second, Jitter: 0.1},
 		PauseFor:    PauseFor{Min: 5 * time.Minute, Max: 6 * time.Hour},
+		Restart:     Restart{Policy: RestartAlways},
 		Output:      Output{To: Targets{OutputForward}, MaxSize: 10 << 20, MaxAge: 7 * 24 * time.Hour, Keep: 5, Compress: true},
 	}
 }

@@ -192,7 +192,7 @@ func fieldDocs(t *testing.T) map[string]string {
 func TestEveryFieldIsDescribed(t *testing.T) {
 	t.Parallel()
 	docs := fieldDocs(t)
-	for _, v := range []any{Config{}, Redis{}, Keys{}, Postgres{}, Manager{}, HTTP{}, Log{}, Runs{}, Keep{}, Adapter{}, Backoff{}, Output{}} {
+	for _, v := range []any{Config{}, Redis{}, Keys{}, Postgres{}, Manager{}, HTTP{}, Log{}, Runs{}, Keep{}, Adapter{}, Backoff{}, Restart{}, Output{}} {
 		for f := range reflect.TypeOf(v).Fields() {
 			if f.IsExported() && (docs[reflect.TypeOf(v).Name()+"."+f.Name] == "" || f.Tag.Get("yaml") == "") {
 				t.Errorf("%T.%s has no comment or no key", v, f.Name)

@@ -34,6 +34,7 @@ func (k *checker) adapter(a Adapter, key string) {
 	k.backoff(a.Backoff, key+".backoff")
 	k.require(a.MaxFailures >= 0 && a.MaxFailures <= MostFailures, key+".max_failures", "must be from 0 (never) to %d, not %d", MostFailures, a.MaxFailures)
 	k.pauseFor(a.PauseFor, key+".pause_for")
+	k.restart(a, key+".restart")
 	k.output(a.Output, key+".output")
 }
 
@@ -92,6 +93,18 @@ func (k *checker) backoff(b Backoff, key string) {
 func (k *checker) pauseFor(p PauseFor, key string) {
 	k.require(p.Min > 0, key+".min", "must be longer than 0, not %s", p.Min)
 	k.require(p.Max >= p.Min, k.either(key+".max", key+".min"), "is wrong: max (%s) must not be shorter than min (%s)", p.Max, p.Min)
+}
+
+// mostRestarts bounds what is remembered of each source.
+const mostRestarts = 1000
+
+func (k *checker) restart(a Adapter, key string) {
+	r := a.Restart
+	k.require(r.Max >= 0 && r.Max <= mostRestarts, key+".max", "must be from 0 (no limit) to %d, not %d", mostRestarts, r.Max)
+	k.require(r.Within >= 0, key+".within", "must not be negative; 0 counts restarts in a row")
+	k.require(r.Within <= 0 || r.Max != 0, key+".within", "needs a max above 0: it says within which time that many restarts count")
+	k.require(r.Max <= 0 || r.Within != 0 || a.Backoff.Stable > 0, key+".max",
+		"needs within, or a backoff.stable longer than 0: with neither every run ends the row, and none is ever too many")
 }
 
 var outputPlaces = []string{OutputForward, OutputInherit, OutputFile, OutputDiscard}

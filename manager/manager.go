@@ -121,7 +121,7 @@ func (m *Manager) newFleet() *fleet {
 
 func (m *Manager) observe() {
 	m.metrics.Observe(status.Observed{
-		Workers: m.workersByPhase, WaitingTicks: m.waitingTicks,
+		Workers: m.workersByPhase, WaitingTicks: m.waitingTicks, Exhausted: m.exhausted,
 		JournalPending: func() int { return m.journal.Stats().Pending },
 		JournalDropped: func() map[string]uint64 {
 			s := m.journal.Stats()

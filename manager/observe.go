@@ -88,6 +88,8 @@ func (o observer) tellEnd(i worker.Incarnation) {
 	case i.Why != "":
 		level = slog.LevelError
 		fmt.Fprintf(&text, "crawler had to be ended: %s (%s) after %s: %s", i.Cause, i.Exit, round(i.Exit.Ran), i.Why)
+	case i.GivenUp != "" && i.Cause == worker.Exited && !i.Exhausted: // as its policy expects it
+		fmt.Fprintf(&text, "crawler ended by itself: %s (%s) after %s", i.Cause, i.Exit, round(i.Exit.Ran))
 	case i.Cause.Unwanted():
 		level = slog.LevelError
 		fmt.Fprintf(&text, "crawler ended by itself: %s (%s) after %s", i.Cause, i.Exit, round(i.Exit.Ran))
@@ -96,6 +98,9 @@ func (o observer) tellEnd(i worker.Incarnation) {
 	}
 	if i.Delay > 0 {
 		fmt.Fprintf(&text, ", next start in %s", round(i.Delay))
+	}
+	if i.GivenUp != "" {
+		fmt.Fprintf(&text, ", %s%s", i.GivenUp, startsAgain(i.Source))
 	}
 	if i.Reason != "" {
 		fmt.Fprintf(&text, "; spider closed (%s)", i.Reason)

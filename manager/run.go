@@ -298,10 +298,22 @@ func (m *Manager) workersByPhase() map[string]int {
 }
 
 func (m *Manager) waitingTicks() int {
+	return m.count(func(s *source) bool { return s.waits })
+}
+
+func (m *Manager) exhausted() int {
+	return m.count(func(s *source) bool {
+		t := s.worker.Snapshot().Trouble
+		return t != nil && t.Exhausted
+	})
+}
+
+// count counts the sources that are so, for a scrape.
+func (m *Manager) count(so func(*source) bool) int {
 	return scraped(m, func() int {
 		n := 0
 		for _, s := range m.fleet.sources {
-			if s.waits {
+			if so(s) {
 				n++
 			}
 		}

@@ -170,6 +170,7 @@ func workerSpec(code string, a configs.Adapter, tempRoot string, env func(config
 		StopSignal:  unix.SignalNum(a.StopSignal),
 		StopTimeout: a.StopTimeout,
 		Delay:       worker.Delay{Min: a.Backoff.Min, Max: a.Backoff.Max, Stable: a.Backoff.Stable, Jitter: a.Backoff.Jitter},
+		Restart:     worker.Policy{When: worker.When(a.Restart.Policy), Max: a.Restart.Max, Within: a.Restart.Within},
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 // trouble, not for each record.
 func (s *source) problem(t *worker.Trouble) string {
 	if s.troubleOf != t {
-		s.troubleOf, s.troubleAs = t, troubleText(t)
+		s.troubleOf, s.troubleAs = t, troubleText(s.code, t)
 	}
 	return s.troubleAs
 }
@@ -27,24 +27,32 @@ var did = map[worker.Cause]string{
 	worker.StartFailed: "could not be started",
 }
 
-func troubleText(t *worker.Trouble) string {
+func troubleText(code string, t *worker.Trouble) string {
 	if t == nil {
 		return ""
 	}
-	how, last := "", t.LastLine
+	what, exit, last := did[t.Exit.Cause], fmt.Sprintf(" (%s)", t.Exit.Exit), t.LastLine
 	if t.Exit.Cause == worker.StartFailed {
-		last = t.Exit.Error
-	} else {
-		how = fmt.Sprintf(" (%s)", t.Exit.Exit)
+		exit, last = "", t.Exit.Error
 	}
-	text := fmt.Sprintf("%s %d times in a row%s", did[t.Exit.Cause], t.Ends, how)
-	if t.Mixed {
-		text = fmt.Sprintf("failed %d times in a row; the last time it %s%s", t.Ends, did[t.Exit.Cause], how)
+	var text, end string
+	switch {
+	case t.GivenUp != "":
+		text, end = t.GivenUp+": "+what+exit, startsAgain(code)
+	case t.Mixed:
+		text = fmt.Sprintf("failed %d times in a row; the last time it %s%s", t.Ends, what, exit)
+	default:
+		text = fmt.Sprintf("%s %d times in a row%s", what, t.Ends, exit)
 	}
 	if last = presentable(last); last != "" {
 		text += ": " + last
 	}
-	return text
+	return text + end
+}
+
+// startsAgain says what to do about a crawler that is not started again.
+func startsAgain(code string) string {
+	return fmt.Sprintf("; `crawlkeeper restart %s` starts it again", code)
 }
 
 // longestLine is how many characters of a crawler's line are shown in a status.

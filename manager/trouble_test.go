@@ -25,13 +25,15 @@ func TestTroubleInWords(t *testing.T) {
 		{worker.Trouble{Ends: 3, Exit: exit(worker.Signalled, process.Exit{Code: -1, Signal: syscall.SIGSEGV})}, "was ended by a signal 3 times in a row (signal SIGSEGV)"},
 		{worker.Trouble{Ends: 3, Mixed: true, Exit: exit(worker.OutOfMemory, process.Exit{Signal: syscall.SIGKILL})}, "failed 3 times in a row; the last time it ran out of memory (signal SIGKILL)"},
 		{worker.Trouble{Ends: 4, Exit: &worker.Exit{Cause: worker.StartFailed, Error: "start x: no such file"}, LastLine: "old"}, "could not be started 4 times in a row: start x: no such file"},
+		{worker.Trouble{Ends: 6, Exit: crashed, LastLine: "boom", GivenUp: "gave up after 5 restarts within 10m"}, "gave up after 5 restarts within 10m: crashed (exit 1): boom; `crawlkeeper restart bbc` starts it again"},
+		{worker.Trouble{Ends: 6, Mixed: true, Exit: exit(worker.Exited, process.Exit{}), GivenUp: "not restarted: policy never"}, "not restarted: policy never: ended by itself (exit 0); `crawlkeeper restart bbc` starts it again"},
 		{worker.Trouble{Ends: 2, Exit: crashed, LastLine: "no route to postgres://me:hunter2@db/x"}, "crashed 2 times in a row (exit 1): no route to postgres://***@db/x"},
 		{worker.Trouble{Ends: 2, Exit: crashed, LastLine: "\x1b[31mno\tUTF-8: \xff\x1b[0m"}, "crashed 2 times in a row (exit 1): [31mno UTF-8: \uFFFD [0m"},
 		{worker.Trouble{Ends: 2, Exit: crashed, LastLine: long}, "crashed 2 times in a row (exit 1): " + long},
 		{worker.Trouble{Ends: 2, Exit: crashed, LastLine: long + "é"}, "crashed 2 times in a row (exit 1): " + long + "…"},
 		{worker.Trouble{Ends: 2, Exit: crashed, LastLine: strings.Repeat("x", longestLine-20) + " redis://u:hunter2" + long + "@h"}, "crashed 2 times in a row (exit 1): " + strings.Repeat("x", longestLine-20) + " redis://***@h"},
 	} {
-		if got := troubleText(&c.trouble); got != c.want {
+		if got := troubleText("bbc", &c.trouble); got != c.want {
 			t.Errorf("got  %q\nwant %q", got, c.want)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 type Observed struct {
 	Workers        func() map[string]int    // by phase
 	WaitingTicks   func() int               // sources whose tick still waits
+	Exhausted      func() int               // sources that are not restarted any more
 	JournalPending func() int               // entries that are not in Postgres yet
 	JournalDropped func() map[string]uint64 // by kind of entry, since the start
 	RedisUp        func() bool
@@ -25,7 +26,7 @@ func (m *Metrics) Observe(o Observed) { m.gauges.observed.Store(&o) }
 type gauges struct {
 	observed atomic.Pointer[Observed]
 
-	workers, waitingTicks, journalPending, journalDropped, redisUp, postgresUp, active, unmarked *prometheus.Desc
+	workers, waitingTicks, exhausted, journalPending, journalDropped, redisUp, postgresUp, active, unmarked *prometheus.Desc
 }
 
 func newGauges(name func(string) string) *gauges {
@@ -35,6 +36,7 @@ func newGauges(name func(string) string) *gauges {
 	g := &gauges{
 		workers:        desc("workers", "Workers by the phase they are in.", "phase"),
 		waitingTicks:   desc("waiting_ticks", "Sources whose last tick was not taken when last looked at."),
+		exhausted:      desc("restarts_exhausted", "Sources whose crawler was restarted as often as its adapter allows, and stays stopped."),
 		journalPending: desc("journal_pending", "Entries that are not in Postgres yet."),
 		journalDropped: desc("journal_dropped_total", "Entries that were lost because Postgres was away for too long.", "kind"),
 		redisUp:        desc("redis_up", "1 while Redis answers."),
@@ -49,7 +51,7 @@ func newGauges(name func(string) string) *gauges {
 // Describe says what Collect sends.
 func (g *gauges) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		g.workers, g.waitingTicks, g.journalPending, g.journalDropped, g.redisUp, g.postgresUp, g.active, g.unmarked,
+		g.workers, g.waitingTicks, g.exhausted, g.journalPending, g.journalDropped, g.redisUp, g.postgresUp, g.active, g.unmarked,
 	} {
 		out <- d
 	}
@@ -66,6 +68,7 @@ func (g *gauges) Collect(out chan<- prometheus.Metric) {
 		gauge(g.workers, float64(workers[phase]), phase)
 	}
 	gauge(g.waitingTicks, float64(call(o.WaitingTicks)))
+	gauge(g.exhausted, float64(call(o.Exhausted)))
 	gauge(g.journalPending, float64(call(o.JournalPending)))
 	gauge(g.redisUp, number(call(o.RedisUp)))
 	gauge(g.postgresUp, number(call(o.PostgresUp)))

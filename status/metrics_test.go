@@ -37,7 +37,7 @@ func yes() bool { return true }
 func observeAll(m *status.Metrics) {
 	m.Observe(status.Observed{
 		Workers:      func() map[string]int { return map[string]int{"running": 4} },
-		WaitingTicks: func() int { return 2 }, JournalPending: func() int { return 9 },
+		WaitingTicks: func() int { return 2 }, Exhausted: func() int { return 3 }, JournalPending: func() int { return 9 },
 		JournalDropped: func() map[string]uint64 { return map[string]uint64{"log": 1, "process": 2} },
 		RedisUp:        yes, PostgresUp: yes, Active: yes,
 	})
@@ -67,7 +67,7 @@ func TestMetrics(t *testing.T) {
 		`crawlkeeper_exits_total{cause="crashed",source="a"} 1`, `crawlkeeper_runs_interrupted_total{source="a"} 2`,
 		`crawlkeeper_swept_processes_total{source="a"} 3`, `crawlkeeper_commands_total{action="restart",result="ok"} 1`,
 		`crawlkeeper_bad_commands_total 1`, `crawlkeeper_output_dropped_lines_total{source="a"} 5`, `crawlkeeper_events_dropped_total 7`,
-		`crawlkeeper_workers{phase="running"} 4`, `crawlkeeper_workers{phase="cooling"} 0`, `crawlkeeper_waiting_ticks 2`,
+		`crawlkeeper_workers{phase="running"} 4`, `crawlkeeper_workers{phase="cooling"} 0`, `crawlkeeper_waiting_ticks 2`, `crawlkeeper_restarts_exhausted 3`,
 		`crawlkeeper_journal_pending 9`, `crawlkeeper_journal_dropped_total{kind="process"} 2`, `crawlkeeper_redis_up 1`,
 		`crawlkeeper_postgres_up 1`, `crawlkeeper_active 1`, `version="1.2"} 1`, "go_goroutines", "process_open_fds",
 	} {

@@ -7,7 +7,7 @@
 // # Phases
 //
 //	phase     means                                                      goes to
-//	stopped   no crawler is wanted                                       pending
+//	stopped   no crawler is wanted, or the policy allows no further one  pending
 //	pending   wanted, not started yet                                    starting, stopped
 //	starting  from before the fork until it succeeded (where somebody    running, stopping, backoff, cooling
 //	          watches it, until it was found well)
@@ -20,8 +20,8 @@
 //	cooling   the same, at the longest delay                             starting, stopped
 //
 // What causes a move: a wish (restart, start, stop), a change of what is wanted (the source, its adapter), an end that
-// nobody asked for, a verdict ([Worker.Judge]), a start that failed, the end of a delay, and the shutdown. The same table stands as code in phase.go,
-// and [Worker] refuses every move that is not in it.
+// nobody asked for, a verdict ([Worker.Judge]), a start that failed, the end of a delay, and the shutdown. The same table stands as code in phase.go;
+// a test holds them together, and [Worker] logs every move that is not in it.
 //
 // # Invariants
 //
@@ -30,4 +30,6 @@
 //   - An end that somebody asked for is never a failure: it neither waits for the backoff nor lengthens it.
 //   - A verdict speaks of one process and means nothing for the next.
 //   - Of two different wishes the later wins; each is answered exactly once.
+//   - A [Policy] is asked only where a crawler would else start again by itself: never against a wish or a change. Whom
+//     it lets start no more stays stopped, with the reason in [Trouble], until there is one.
 package worker

@@ -18,7 +18,7 @@ func (w *Worker) launch(ctx context.Context) (Process, *Incarnation) {
 		w.move(Starting, "")
 	}
 	if !w.during(ctx, w.gate) {
-		w.abandon()
+		w.abandon("")
 		return nil, nil
 	}
 	w.move(Starting, "")
@@ -79,11 +79,11 @@ func (w *Worker) gate(ctx context.Context) error {
 }
 
 // abandon goes to stopped without a process.
-func (w *Worker) abandon() {
+func (w *Worker) abandon(cause Cause) {
 	if w.now.Phase == Starting {
-		w.move(Stopping, "")
+		w.move(Stopping, cause)
 	}
-	w.move(Stopped, "")
+	w.move(Stopped, cause)
 }
 
 func (w *Worker) queue(spec *Spec, asked *wish) *Incarnation {
@@ -147,8 +147,8 @@ func (w *Worker) started(p Process, inc *Incarnation) {
 	w.n.Observer.Process(*inc)
 }
 
-// failed goes to the backoff after a start that failed, or to rest where no crawler is wanted any more. later is what
-// was wished meanwhile.
+// failed goes to the backoff after a start that failed, or to rest where no crawler is wanted any more or the policy has
+// no more starts. later is what was wished meanwhile.
 func (w *Worker) failed(ctx context.Context, inc *Incarnation, err error, later *wish) {
 	inc.Status, inc.EndedAt, inc.Exit.Code = StatusExited, time.Now(), -1
 	inc.Cause, inc.Error = StartFailed, err.Error()
@@ -164,7 +164,7 @@ func (w *Worker) failed(ctx context.Context, inc *Incarnation, err error, later 
 	switch {
 	case ctx.Err() != nil || !w.want.Up:
 		w.n.Observer.Process(*inc)
-		w.abandon()
+		w.abandon("")
 	case cutOff: // and wanted again by now: it stays starting
 		w.n.Observer.Process(*inc)
 	default:
@@ -182,14 +182,22 @@ func isCancelled(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, process.ErrStopped)
 }
 
-// retreat follows an end that nobody asked for: to backoff or cooling.
+// retreat follows an end that nobody asked for: to backoff or cooling, or to stopped where the policy says so.
 func (w *Worker) retreat(inc *Incarnation) {
-	d := w.want.Spec.Delay
-	w.streak.add(inc.Cause, inc.Exit.Ran, d)
+	spec := w.want.Spec
+	w.streak.add(inc.Cause, inc.Exit.Ran, spec.Delay)
+	delay := w.jitter(spec.Delay, w.streak.pause)
+	next := time.Now().Add(delay)
+	inc.GivenUp, inc.Exhausted = spec.Restart.refuses(w.streak, next)
 	w.now.Trouble = w.streak.trouble(w.now.LastExit, inc)
-	inc.Delay = w.jitter(d, w.streak.pause)
-	w.now.BackoffUntil = time.Now().Add(inc.Delay)
-	if w.streak.pause >= d.Max {
+	if inc.GivenUp != "" {
+		w.refused = spec
+		w.abandon(inc.Cause)
+		return
+	}
+	w.streak.allow(spec.Restart, next)
+	inc.Delay, w.now.BackoffUntil = delay, next
+	if w.streak.pause >= spec.Delay.Max {
 		w.move(Cooling, inc.Cause)
 	} else {
 		w.move(Backoff, inc.Cause)

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -30,11 +31,16 @@ func anySequence(t *testing.T) func(*rapid.T) {
 		pauses := rapid.SliceOfN(rapid.Int64Range(0, int64(8*time.Second)), len(steps), len(steps)).Draw(r, "pauses")
 		takes := rapid.Int64Range(0, int64(20*time.Second)).Draw(r, "takes")
 		fails := rapid.SliceOfN(rapid.Bool(), 8, 8).Draw(r, "fails")
-		synctest.Test(t, func(t *testing.T) { anyOrder(t, steps, pauses, time.Duration(takes), fails) })
+		policy := Policy{
+			When:   rapid.SampledFrom([]When{Always, OnFailure, Never}).Draw(r, "when"),
+			Max:    rapid.IntRange(0, 3).Draw(r, "max"),
+			Within: rapid.SampledFrom([]time.Duration{0, time.Minute, time.Hour}).Draw(r, "within"),
+		}
+		synctest.Test(t, func(t *testing.T) { anyOrder(t, steps, pauses, time.Duration(takes), fails, policy) })
 	}
 }
 
-func anyOrder(t *testing.T, steps []int, pauses []int64, takes time.Duration, fails []bool) {
+func anyOrder(t *testing.T, steps []int, pauses []int64, takes time.Duration, fails []bool, policy Policy) {
 	f := &fake{t: t, stopTakes: takes}
 	f.startErr = func(n int) error {
 		if fails[n%len(fails)] {
@@ -51,7 +57,9 @@ func anyOrder(t *testing.T, steps []int, pauses []int64, takes time.Duration, fa
 		asked++
 		w.Wish(k, d, func(err error) { answers <- err })
 	}
-	wanted, spec := false, plain
+	first := *plain
+	first.Restart = policy
+	wanted, spec := false, &first
 	for i, step := range steps {
 		switch step {
 		case 0, 1:
@@ -64,7 +72,7 @@ func anyOrder(t *testing.T, steps []int, pauses []int64, takes time.Duration, fa
 			wanted = false
 			wish(Stop, Desire{})
 		case 4:
-			other := *plain
+			other := *spec
 			other.Key = strconv.Itoa(i)
 			spec, wanted = &other, true
 			w.Want(Desire{Up: true, Spec: spec})
@@ -92,6 +100,8 @@ func anyOrder(t *testing.T, steps []int, pauses []int64, takes time.Duration, fa
 			time.Sleep(time.Duration(pauses[i]))
 		}
 	}
+	synctest.Wait()
+	left := len(f.phases())
 	time.Sleep(2 * time.Hour)
 	synctest.Wait()
 	w.Judge(Verdict{ProcessID: w.Snapshot().ProcessID, Phase: Running}) // whoever waits for a crawler to be well
@@ -99,22 +109,55 @@ func anyOrder(t *testing.T, steps []int, pauses []int64, takes time.Duration, fa
 	if len(answers) != asked {
 		t.Errorf("%d answers to %d wishes", len(answers), asked)
 	}
-	s := w.Snapshot()
-	allFail := true
-	for _, b := range fails {
-		allFail = allFail && b
+	atRest(t, w.Snapshot(), f, wanted, policy, slices.Contains(fails, false))
+	if policy.When == Never && (slices.Contains(f.phases(), Backoff) || slices.Contains(f.phases(), Cooling)) {
+		t.Errorf("a backoff although nothing is started again: %v", f.phases())
 	}
-	switch {
-	case !wanted && (s.Phase != Stopped || f.alive != 0):
-		t.Errorf("phase %s with %d alive, nothing is wanted", s.Phase, f.alive)
-	case wanted && !allFail && f.alive == 1 && !s.Phase.Up() && !(spec.Judged && s.Phase == Starting):
-		t.Errorf("phase %s, but its crawler runs", s.Phase)
-	case wanted && f.alive == 0 && s.Phase != Backoff && s.Phase != Cooling:
-		t.Errorf("phase %s, but a crawler is wanted", s.Phase)
+	if n := inARow(f.phases()[left:]); policy.Max > 0 && policy.Within == 0 && n > policy.Max {
+		t.Errorf("%d restarts in a row, %d are allowed: %v", n, policy.Max, f.phases()[left:])
 	}
 	cancel()
 	<-done
 	if f.alive != 0 {
 		t.Errorf("%d processes are left", f.alive)
 	}
+}
+
+// atRest checks where a worker is two hours after all that happened: its crawler runs, or is started anew again and
+// again where none can start, or was given up where the policy can do that.
+func atRest(t *testing.T, s *Snapshot, f *fake, wanted bool, p Policy, canStart bool) {
+	t.Helper()
+	givenUp := s.Trouble != nil && s.Trouble.GivenUp != ""
+	mayGiveUp := p.When != Always || p.Max > 0
+	switch {
+	case !wanted:
+		if s.Phase != Stopped || f.alive != 0 || s.Trouble != nil {
+			t.Errorf("phase %s with %d alive and %+v, nothing is wanted", s.Phase, f.alive, s.Trouble)
+		}
+	case s.Phase == Running:
+		if f.alive != 1 || s.Trouble != nil {
+			t.Errorf("running with %d alive and %+v", f.alive, s.Trouble)
+		}
+	case s.Phase == Stopped:
+		if !givenUp || !mayGiveUp || f.alive != 0 || s.Trouble.Exhausted && p.Max == 0 {
+			t.Errorf("stopped with %d alive and %+v under %+v, but a crawler is wanted", f.alive, s.Trouble, p)
+		}
+	case s.Phase != Backoff && s.Phase != Cooling || canStart || givenUp || f.alive != 0:
+		t.Errorf("phase %s with %d alive and %+v under %+v", s.Phase, f.alive, s.Trouble, p)
+	}
+}
+
+// inARow is the longest row of pauses that no running crawler and no rest came between.
+func inARow(phases []Phase) int {
+	n, most := 0, 0
+	for _, p := range phases {
+		switch p {
+		case Backoff, Cooling:
+			n++
+			most = max(most, n)
+		case Running, Stopped:
+			n = 0
+		}
+	}
+	return most
 }

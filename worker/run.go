@@ -27,10 +27,9 @@ func (w *Worker) runOnce(ctx context.Context) {
 	}
 }
 
-// rest waits until a crawler is wanted.
+// rest waits until a crawler is wanted and the policy does not stand against it.
 func (w *Worker) rest(ctx context.Context) {
-	for !w.want.Up && ctx.Err() == nil {
-		w.forgive()
+	for !w.mayStart() && ctx.Err() == nil {
 		w.answerAtRest()
 		select {
 		case <-w.mail:
@@ -41,6 +40,15 @@ func (w *Worker) rest(ctx context.Context) {
 	if ctx.Err() == nil {
 		w.move(Pending, "")
 	}
+}
+
+// mayStart tells whether a worker at rest has to start a crawler. Where one was given up, a wish, a change of how it is
+// run, or a time in which none is wanted is a new beginning.
+func (w *Worker) mayStart() bool {
+	if !w.want.Up || w.refused != nil && (w.anew(w.wish) || w.want.Spec.Restart != w.refused.Restart) {
+		w.forgive()
+	}
+	return w.want.Up && w.refused == nil
 }
 
 // backOff waits until the delay is over, or something is wished or changed.

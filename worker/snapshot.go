@@ -59,9 +59,11 @@ type Incarnation struct {
 	By          string // who asked for the start, then for the end
 	Cause       Cause
 	Exit        process.Exit
-	Error       string // of a start that failed
-	Why         string // it had to be ended because it was not well
-	Delay       time.Duration
+	Error       string        // of a start that failed
+	Why         string        // it had to be ended because it was not well
+	Delay       time.Duration // until the next start; 0 where there is none, or at once
+	GivenUp     string        // see Trouble
+	Exhausted   bool
 	Swept       []process.Survivor
 	Left        []process.Survivor
 	PeakMemory  int64    // bytes, the highest seen; 0 is unknown

@@ -8,10 +8,12 @@ import (
 
 // Trouble is why no crawler of a source stays up. It is never changed once it is published.
 type Trouble struct {
-	Ends     int    // in a row that nobody asked for
-	Mixed    bool   // they had several causes
-	Exit     *Exit  // the last one
-	LastLine string // of its output, blank ones aside
+	Ends      int    // in a row that nobody asked for
+	Mixed     bool   // they had several causes
+	Exit      *Exit  // the last one
+	LastLine  string // of its output, blank ones aside
+	GivenUp   string // why no crawler is started although one is wanted; "" where one will be
+	Exhausted bool   // that is because there were too many restarts
 }
 
 // streak is what came of the starts since the last new beginning: a restart that was asked for, a change, a time in
@@ -21,6 +23,8 @@ type streak struct {
 	mixed bool
 	cause Cause         // of the last of them
 	pause time.Duration // after it, without jitter
+
+	restarts []time.Time // those that the policy still counts; a stable run does not end them
 }
 
 // add counts an end that nobody asked for.
@@ -33,12 +37,14 @@ func (s *streak) add(cause Cause, ran time.Duration, d Delay) {
 	s.pause = d.After(s.pause, ran)
 }
 
-// trouble is what the streak says about its last end. The first end may be an accident: nil.
+// trouble is what the streak says about its last end. The first end may be an accident: nil, unless it is given up.
 func (s *streak) trouble(exit *Exit, inc *Incarnation) *Trouble {
-	if s.ends < 2 {
+	if s.ends < 2 && inc.GivenUp == "" {
 		return nil
 	}
-	return &Trouble{Ends: s.ends, Mixed: s.mixed, Exit: exit, LastLine: lastLine(inc.LastLines)}
+	return &Trouble{
+		Ends: s.ends, Mixed: s.mixed, Exit: exit, LastLine: lastLine(inc.LastLines), GivenUp: inc.GivenUp, Exhausted: inc.Exhausted,
+	}
 }
 
 func lastLine(lines []string) string {
@@ -52,7 +58,7 @@ func lastLine(lines []string) string {
 
 // forgive is a new beginning.
 func (w *Worker) forgive() {
-	w.streak = streak{}
+	w.streak, w.refused = streak{}, nil
 	w.calm()
 }
 

@@ -56,6 +56,7 @@ type Spec struct {
 	StopTimeout time.Duration
 	Delay       Delay
 	Judged      bool // somebody watches it: it is running once a verdict says that it is well
+	Restart     Policy
 }
 
 func (s *Spec) same(other *Spec) bool {
@@ -134,14 +135,15 @@ type Worker struct {
 	mail   chan struct{} // capacity 1: something is in the slot
 
 	// Everything below belongs to the goroutine of Run.
-	now    Snapshot
-	want   Desire
-	wish   *wish    // to be fulfilled
-	served *wish    // fulfilled by the process that is starting, once that is well
-	spec   *Spec    // the process that runs was started by
-	judge  *Verdict // the last one about the process that runs; nil before the first
-	streak streak
-	starts int
+	now     Snapshot
+	want    Desire
+	wish    *wish    // to be fulfilled
+	served  *wish    // fulfilled by the process that is starting, once that is well
+	spec    *Spec    // the process that runs was started by
+	judge   *Verdict // the last one about the process that runs; nil before the first
+	streak  streak
+	refused *Spec // its policy does not let a crawler start that is wanted; nil: it may
+	starts  int
 }
 
 // New makes a worker that wants nothing yet.
