@@ -303,3 +303,26 @@ func TestAPolicyDoesNotStandAgainstAWish(t *testing.T) {
 		})
 	}
 }
+
+func TestAPolicyDoesNotStandAgainstAWishDuringAStartThatFails(t *testing.T) {
+	t.Parallel()
+	f := &fake{startErr: func(n int) error {
+		if n == 1 {
+			return &process.StartError{Program: "x", Reason: "no", Err: errBroken}
+		}
+		return nil
+	}}
+	d := under(Policy{When: Never})
+	bubble(t, f, func(w *Worker, _ context.CancelFunc) {
+		f.startGate = make(chan struct{}, 2) // of this bubble
+		w.Want(d)
+		wantPhase(t, w, Starting)
+		got := ask(t, w, Start, d)
+		synctest.Wait()
+		f.startGate <- struct{}{}
+		f.startGate <- struct{}{}
+		wantAnswer(t, got, nil)
+		wantPhase(t, w, Running)
+	})
+	equal(t, "phases", f.phases()[:3], []Phase{Pending, Starting, Running})
+}

@@ -105,6 +105,22 @@ func TestAnotherSpecIsANewBeginning(t *testing.T) {
 	})
 }
 
+func TestAnEndThatWasAskedForIsANewBeginning(t *testing.T) {
+	t.Parallel()
+	f := &fake{stopTakes: 2 * time.Second}
+	bubble(t, f, func(w *Worker, _ context.CancelFunc) {
+		w.Want(up)
+		crash(w, f, process.Exit{Code: 1})
+		crash(w, f, process.Exit{Code: 1})
+		w.Want(Desire{})
+		wantPhase(t, w, Stopping)
+		w.Want(up) // before it has ended
+		time.Sleep(2 * time.Second)
+		wantPhase(t, w, Running)
+		wantEnds(t, w, "wanted again", 0)
+	})
+}
+
 func TestTheLastLineIsNoBlankOne(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -34,8 +34,9 @@ func TestStatusSortsByAttention(t *testing.T) {
 		"disabled": with(func(r *status.Record) { r.Enabled, r.NextRunAt = false, now.Add(-time.Hour) }),
 		"no url":   with(func(r *status.Record) { r.Problem = "no url" }),
 		"old":      {Pid: 3}, "old down": {},
-		"z loop":  with(func(r *status.Record) { r.Phase, r.Pid, r.Problem = "backoff", 0, "crashed 3 times in a row" }),
-		"cooling": phase("cooling"), "backoff": phase("backoff"), "stalled": phase("stalled"), "unhealthy": phase("unhealthy"),
+		"given up": with(func(r *status.Record) { r.Phase, r.Pid, r.Problem = "stopped", 0, "not restarted: policy never" }),
+		"z loop":   with(func(r *status.Record) { r.Phase, r.Pid, r.Problem = "backoff", 0, "crashed 3 times in a row" }),
+		"cooling":  phase("cooling"), "backoff": phase("backoff"), "stalled": phase("stalled"), "unhealthy": phase("unhealthy"),
 		"stopping": phase("stopping"), "starting": phase("starting"), "pending": phase("pending"), "stopped": phase("stopped"),
 	}
 	var order []string
@@ -43,7 +44,7 @@ func TestStatusSortsByAttention(t *testing.T) {
 		order = append(order, s.code)
 	}
 	want := []string{
-		"cooling", "z loop", "backoff", "stalled", "unhealthy", "no url", "stopping", "starting", "pending", "late", "waits", "paused", "disabled",
+		"cooling", "z loop", "backoff", "stalled", "unhealthy", "given up", "no url", "stopping", "starting", "pending", "late", "waits", "paused", "disabled",
 		"old down", "stopped", "just due", "old", "well a", "well b",
 	}
 	if !slices.Equal(order, want) {
