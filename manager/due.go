@@ -193,7 +193,10 @@ func (f *fleet) pushDone(p sent, r pushResult, at time.Time) {
 			f.logger.Error("a tick could not be pushed", "source", s.code, "key", f.conf.Redis.StartURLs(s.code), "error", r.err)
 		}
 	default:
-		f.hold, f.holdTill, s.retry, s.retryAt, s.said = 0, time.Time{}, 0, time.Time{}, ""
+		if r.result != waiting { // a server that is full or read-only still answers that one waits
+			f.hold, f.holdTill = 0, time.Time{}
+		}
+		s.retry, s.retryAt, s.said = 0, time.Time{}, ""
 		f.settle(p, r.result, at)
 	}
 	f.place(s, at)

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
 	"crawlkeeper/configs"
@@ -73,17 +75,18 @@ type operation struct {
 	group pushGroup
 
 	clean string        // the code; "" for a push
+	id    string        // of the cleaning
 	done  chan struct{} // closed when the cleaning was tried
 }
 
 // lists writes the tick lists: pushes, and what is cleaned before a start. One goroutine does both, in the order in
 // which they were asked for, so that a tick for the last process never lands behind the cleaning for the next. All that
-// waits goes out in one round trip.
+// waits goes out in one round trip; what was refused for want of a right, in two more.
 type lists struct {
 	client  redis.UniversalClient
 	keys    configs.Redis
 	holder  func() string                        // what stands in the manager's key while we are active; nil does not ask
-	cleaned func(code string, deleted time.Time) // told of each tick that a cleaning deleted; by the goroutine of Run
+	cleaned func(code string, deleted time.Time) // told of each tick that a cleaning deleted, maybe twice; by the goroutine of Run
 	logger  *slog.Logger
 
 	mu   sync.Mutex
@@ -91,13 +94,15 @@ type lists struct {
 	wake chan struct{}
 
 	// Owned by Run.
-	dirty map[string]bool // a crawler was started without its cleaning, which follows before its next tick
-	away  bool
+	dirty   map[string]string // the cleaning, by its id, of which it is not known whether it was done before the crawler started
+	away    bool
+	refuses bool            // away is what the server says, not that it is silent
+	unclean map[string]bool // sources whose cleaning is refused, and that was logged
 }
 
 func newLists(client redis.UniversalClient, keys configs.Redis, logger *slog.Logger) *lists {
 	return &lists{
-		client: client, keys: keys, logger: logger, wake: make(chan struct{}, 1), dirty: map[string]bool{},
+		client: client, keys: keys, logger: logger, wake: make(chan struct{}, 1), dirty: map[string]string{}, unclean: map[string]bool{},
 		cleaned: func(string, time.Time) {},
 	}
 }
@@ -111,9 +116,9 @@ func (l *lists) Push(pushes []push, done func([]pushResult)) {
 const cleanLimit = time.Second
 
 // Clean deletes what must be gone before a crawler starts. While Redis is away it gives up soon: the cleaning then
-// follows before the source's next tick.
+// follows as soon as it is back, and before the source's next tick.
 func (l *lists) Clean(ctx context.Context, code string) {
-	op := operation{clean: code, done: make(chan struct{})}
+	op := operation{clean: code, id: uuid.NewString(), done: make(chan struct{})}
 	l.put(op)
 	limit := time.NewTimer(cleanLimit)
 	defer limit.Stop()
@@ -136,12 +141,26 @@ func (l *lists) put(op operation) {
 
 // Run sends until the context ends.
 func (l *lists) Run(ctx context.Context) error {
+	again := time.NewTimer(0) // for cleanings that are owed
+	defer again.Stop()
+	set, wait := true, time.Duration(0)
 	for {
 		select {
 		case <-l.wake:
-			l.runOnce(ctx)
+			l.runOnce(ctx, false)
+		case <-again.C:
+			set = false
+			l.runOnce(ctx, true)
 		case <-ctx.Done():
 			return nil
+		}
+		switch {
+		case len(l.dirty) == 0:
+			wait = 0
+		case !set:
+			wait = min(max(holdMin, 2*wait), holdMax)
+			again.Reset(wait)
+			set = true
 		}
 	}
 }
@@ -149,75 +168,113 @@ func (l *lists) Run(ctx context.Context) error {
 // sending is an operation on its way.
 type sending struct {
 	operation
-	calls []*redis.Cmd // of its pushes
-	clean *redis.Cmd
-	late  map[string]*redis.Cmd // cleanings that were still owed to sources of its pushes
+	calls []pushCall // of its pushes
+	late  []cleanCall
+	clean *cleanCall
 }
 
-func (l *lists) runOnce(ctx context.Context) {
+type pushCall struct {
+	pushes []push
+	*redis.Cmd
+}
+
+type cleanCall struct {
+	code, id string
+	*redis.Cmd
+}
+
+// runOnce sends what waits; with owed also all cleanings that are owed, not only those before a tick.
+func (l *lists) runOnce(ctx context.Context, owed bool) {
 	l.mu.Lock()
 	ops := l.ops
 	l.ops = nil
 	l.mu.Unlock()
-	if len(ops) == 0 {
+	if len(ops) == 0 && (!owed || len(l.dirty) == 0) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
 	defer cancel()
 	pipe := l.client.Pipeline()
-	all := make([]sending, len(ops))
-	owed := maps.Clone(l.dirty)
-	for i, op := range ops {
-		all[i] = sending{operation: op}
-		if op.clean != "" {
-			all[i].clean = l.clean(ctx, pipe, op.clean)
-			delete(owed, op.clean)
-			continue
+	all := l.send(ctx, pipe, ops, owed)
+	_, _ = pipe.Exec(ctx) // each call has its own error
+	own := l.alone(ctx, all)
+	var sum outcome
+	answers := make([][]pushResult, len(all))
+	for i, s := range all {
+		for _, c := range s.late {
+			sum.add(l.noteClean(c, own))
 		}
-		all[i].late = l.cleanLate(ctx, pipe, op.group.pushes, owed)
-		all[i].calls = l.push(ctx, pipe, op.group.pushes)
-	}
-	_, err := pipe.Exec(ctx)
-	l.note(err)
-	for _, s := range all {
 		if s.clean != nil {
-			l.noteClean(s.operation.clean, s.clean)
+			sum.add(l.noteClean(*s.clean, own))
+		}
+		answers[i] = results(s.calls, own)
+		for _, r := range answers[i] {
+			sum.add(r)
+		}
+	}
+	l.note(sum)
+	for i, s := range all {
+		switch {
+		case s.clean != nil:
 			close(s.done)
-			continue
+		case s.group.done != nil:
+			s.group.done(answers[i])
 		}
-		for code, cmd := range s.late {
-			l.noteClean(code, cmd)
-		}
-		s.group.done(results(s.group.pushes, s.calls))
 	}
 }
 
-// cleanLate cleans, before their next tick, those that were started while Redis was away.
-func (l *lists) cleanLate(ctx context.Context, pipe redis.Pipeliner, pushes []push, owed map[string]bool) map[string]*redis.Cmd {
-	if len(owed) == 0 {
-		return nil
-	}
-	late := map[string]*redis.Cmd{}
-	for _, p := range pushes {
-		if owed[p.code] {
-			delete(owed, p.code)
-			late[p.code] = l.clean(ctx, pipe, p.code)
+// send puts all calls into a pipe, in their order.
+func (l *lists) send(ctx context.Context, pipe redis.Pipeliner, ops []operation, owed bool) []sending {
+	all := make([]sending, 0, len(ops)+1)
+	dirty := maps.Clone(l.dirty)
+	if owed {
+		var s sending
+		for code, id := range dirty {
+			s.late = append(s.late, l.clean(ctx, pipe, code, id))
 		}
+		clear(dirty)
+		all = append(all, s)
 	}
-	return late
+	for _, op := range ops {
+		s := sending{operation: op}
+		if op.clean != "" {
+			delete(dirty, op.clean)
+			s.clean = new(l.clean(ctx, pipe, op.clean, op.id))
+		} else {
+			for _, p := range op.group.pushes {
+				if id, ok := dirty[p.code]; ok {
+					delete(dirty, p.code)
+					s.late = append(s.late, l.clean(ctx, pipe, p.code, id))
+				}
+			}
+			s.calls = l.push(ctx, pipe, op.group.pushes)
+		}
+		all = append(all, s)
+	}
+	return all
 }
 
-// noteClean keeps what is still owed, and tells of a tick that was deleted.
-func (l *lists) noteClean(code string, cmd *redis.Cmd) {
-	due, err := cmd.Text()
-	if err != nil {
-		l.dirty[code] = true
-		return
+// noteClean keeps what is still owed, and tells of a tick that was deleted. own: a right that is missing is this source's.
+func (l *lists) noteClean(c cleanCall, own bool) pushResult {
+	due, err := c.Text()
+	switch {
+	case err == nil:
+		delete(l.dirty, c.code)
+		delete(l.unclean, c.code)
+		if t, err := time.Parse(dueLayout, due); err == nil {
+			l.cleaned(c.code, t)
+		}
+		return pushResult{}
+	case own && redis.IsPermissionError(err):
+		delete(l.dirty, c.code) // the crawler is at work soon: later it would do harm
+		if !l.unclean[c.code] {
+			l.unclean[c.code] = true
+			l.logger.Error("a crawler starts without its keys being cleaned", "source", c.code, "error", noRight(err))
+		}
+		return pushResult{}
 	}
-	delete(l.dirty, code)
-	if t, err := time.Parse(dueLayout, due); err == nil {
-		l.cleaned(code, t)
-	}
+	l.dirty[c.code] = c.id
+	return pushResult{err: fmt.Errorf("%w: %w", errAway, err)}
 }
 
 func (l *lists) self() string {
@@ -227,38 +284,45 @@ func (l *lists) self() string {
 	return l.holder()
 }
 
-func (l *lists) clean(ctx context.Context, pipe redis.Pipeliner, code string) *redis.Cmd {
+func (l *lists) clean(ctx context.Context, pipe redis.Pipeliner, code, id string) cleanCall {
 	keys := append([]string{l.keys.ManagerKey(), l.keys.LastDue(), l.keys.StartURLs(code)}, l.keys.Clean(code)...)
-	return pipe.Eval(ctx, cleanScript, keys, l.self(), code)
+	return cleanCall{code, id, pipe.Eval(ctx, cleanScript, keys, l.self(), code, id)}
 }
 
-func (l *lists) push(ctx context.Context, pipe redis.Pipeliner, pushes []push) []*redis.Cmd {
-	var calls []*redis.Cmd
-	for start := 0; start < len(pushes); start += pushBatch {
-		batch := pushes[start:min(len(pushes), start+pushBatch)]
-		keys := append(make([]string, 0, len(batch)+2), l.keys.ManagerKey(), l.keys.LastDue())
-		args := append(make([]any, 0, 4*len(batch)+1), l.self())
-		for _, p := range batch {
-			keys = append(keys, l.keys.StartURLs(p.code))
-			args = append(args, p.code, p.due.UTC().Format(dueLayout), p.rule, p.tick)
-		}
-		calls = append(calls, pipe.Eval(ctx, pushScript, keys, args...))
+func (l *lists) push(ctx context.Context, pipe redis.Pipeliner, pushes []push) []pushCall {
+	var calls []pushCall
+	for batch := range slices.Chunk(pushes, pushBatch) {
+		calls = append(calls, l.call(ctx, pipe, batch))
 	}
 	return calls
 }
 
-// results reads the answers to the calls of one group.
-func results(pushes []push, calls []*redis.Cmd) []pushResult {
-	out := make([]pushResult, 0, len(pushes))
-	for i, call := range calls {
-		n := min(len(pushes)-i*pushBatch, pushBatch)
+func (l *lists) call(ctx context.Context, client redis.Scripter, pushes []push) pushCall {
+	keys := append(make([]string, 0, len(pushes)+2), l.keys.ManagerKey(), l.keys.LastDue())
+	args := append(make([]any, 0, 4*len(pushes)+1), l.self())
+	for _, p := range pushes {
+		keys = append(keys, l.keys.StartURLs(p.code))
+		args = append(args, p.code, p.due.UTC().Format(dueLayout), p.rule, p.tick)
+	}
+	return pushCall{pushes, client.Eval(ctx, pushScript, keys, args...)}
+}
+
+// results reads the answers to the calls of one group. own: a right that is missing is the list's of a call alone.
+func results(calls []pushCall, own bool) []pushResult {
+	var out []pushResult
+	for _, call := range calls {
 		texts, err := call.StringSlice()
-		if err == nil && len(texts) != n {
-			err = fmt.Errorf("%d results for %d ticks", len(texts), n)
+		switch {
+		case err == nil && len(texts) != len(call.pushes):
+			err = fmt.Errorf("%w: %d results for %d ticks", errAway, len(texts), len(call.pushes))
+		case err != nil && own && redis.IsPermissionError(err):
+			err = fmt.Errorf("its list of ticks: %w", noRight(err))
+		case err != nil:
+			err = fmt.Errorf("%w: %w", errAway, err)
 		}
-		for j := range n {
+		for j := range call.pushes {
 			if err != nil {
-				out = append(out, pushResult{err: fmt.Errorf("%w: %w", errAway, err)})
+				out = append(out, pushResult{err: err})
 			} else {
 				out = append(out, resultOf(texts[j]))
 			}
@@ -274,19 +338,9 @@ func resultOf(text string) pushResult {
 	case strings.HasPrefix(text, "WRONGTYPE"):
 		return pushResult{err: errors.New("its list of ticks is a key of another type: delete the key, or give the list another name")}
 	}
-	return pushResult{err: fmt.Errorf("%w: %s", errAway, text)} // out of memory, read only, no permission
-}
-
-// note logs once that Redis is away, and once that it is back.
-func (l *lists) note(err error) {
-	switch {
-	case err != nil && !l.away:
-		l.away = true
-		l.logger.Warn("redis does not take ticks; crawlers stay up, ticks follow", "error", err)
-	case err == nil && l.away:
-		l.away = false
-		l.logger.Info("redis takes ticks again")
-	}
+	// Out of memory, read only, a command that is forbidden: the same for every list. A key that is forbidden fails the
+	// whole call.
+	return pushResult{err: fmt.Errorf("%w: %w", errAway, refusal(text))}
 }
 
 // lastDues reads the last due time that was pushed for each source.

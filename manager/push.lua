@@ -1,6 +1,7 @@
 -- Pushes a tick into each list that is empty, where this due time was not pushed before.
 -- KEYS[1]    string: the active manager
--- KEYS[2]    hash: the last due time pushed, by code; and, by " " and code, that the last tick pushed was asked for by hand
+-- KEYS[2]    hash: the last due time pushed, by code; and, by " " and code, that the last tick pushed was asked for by hand;
+--            by "+" and code, what a cleaning deleted (see clean.lua)
 -- KEYS[3..]  lists of ticks, one a source
 -- ARGV[1]    what stands in KEYS[1] while we are the active manager; "" does not ask
 -- ARGV[2..]  four for each list: code, due time (all of the same length, so that they compare as text), rule, tick
@@ -34,7 +35,7 @@ for i = 3, #KEYS do
         redis.pcall('HSET', KEYS[2], ' ' .. code, '1')
       else
         redis.call('HSET', KEYS[2], code, due)
-        redis.call('HDEL', KEYS[2], ' ' .. code)
+        redis.call('HDEL', KEYS[2], ' ' .. code, '+' .. code)
       end
       out[#out + 1] = 'pushed'
     end
