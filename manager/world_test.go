@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,6 +38,7 @@ type world struct {
 	rdb   *redis.Client
 	conf  string // file
 	text  string
+	log   *slog.Logger // of its managers; nil: the test's
 }
 
 // standin is the adapter of tests: the stand-in crawler with flags, reporting to the list "starts".
@@ -118,7 +120,8 @@ func (w *world) start() *running {
 		w.t.Fatal(err)
 	}
 	options.MaxRetries = -1
-	logger := testenv.Logger(w.t)
+	options.DialerRetries, options.ContextTimeoutEnabled = 1, true
+	logger := cmp.Or(w.log, testenv.Logger(w.t))
 	client := redis.NewClient(options)
 	store, err := sql.Open(context.Background(), conf.Postgres.URL.Reveal(), logger)
 	if err != nil {
