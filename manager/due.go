@@ -77,7 +77,7 @@ func (f *fleet) turn(now time.Time) {
 		if s.heapAt.IsZero() {
 			continue
 		}
-		if f.missed(s, now) {
+		if s.missed(now) {
 			f.metrics.TickSkipped(s.code, "missed")
 			s.due = s.plan.Next(s.anchor, now)
 			f.place(s, now)
@@ -98,7 +98,7 @@ func (f *fleet) turn(now time.Time) {
 const missedAfter = time.Minute
 
 // missed tells whether a due time is to be dropped because it passed long ago. The start of a crawler is not missed.
-func (f *fleet) missed(s *source, now time.Time) bool {
+func (s *source) missed(now time.Time) bool {
 	return s.adapter.Misfire == configs.MisfireSkip && !s.due.Equal(s.anchor) && now.Sub(s.due.Add(s.plan.Spread(s.code, s.due))) > missedAfter
 }
 

@@ -131,7 +131,7 @@ func planSource(conf *configs.Config, row sql.Source, lastDue, now time.Time) pl
 	}
 	adapter, _ := conf.Adapter(row.Adapter)
 	p.Starts, p.Command, p.Dir = true, configs.MaskArgs(adapter.Argv(row.Code)), adapter.Dir
-	switch at, err := firstTick(row, adapter, lastDue, now); {
+	switch at, err := manager.FirstTick(row, adapter, lastDue, now); {
 	case noTicks != "":
 		p.Why = "no ticks: " + noTicks
 	case !row.Enabled:

@@ -11,6 +11,7 @@ import (
 
 	"crawlkeeper/configs"
 	"crawlkeeper/internal/testenv"
+	"crawlkeeper/manager"
 	"crawlkeeper/sql"
 )
 
@@ -125,12 +126,13 @@ func TestFirstTick(t *testing.T) {
 		"cron":                 {cron, page, time.Time{}, now.Add(79 * time.Minute)},
 		"cron at the start":    {cron, configs.Adapter{OnStart: configs.OnStartTick}, time.Time{}, now},
 		"cron that was missed": {cron, page, now.Add(-72 * time.Hour), now},
+		"cron that is skipped": {cron, configs.Adapter{Misfire: configs.MisfireSkip}, now.Add(-72 * time.Hour), now.Add(79 * time.Minute)},
 		"cron in time":         {cron, page, now.Add(79*time.Minute - 24*time.Hour), now.Add(79 * time.Minute)},
 		"cron that is none":    {sql.Source{Enabled: true, Schedule: "often"}, page, time.Time{}, time.Time{}},
 		"no interval":          {sql.Source{Enabled: true}, page, time.Time{}, time.Time{}},
 		"absurd interval":      {sql.Source{Enabled: true, IntervalSeconds: new(1 << 40)}, page, time.Time{}, time.Time{}},
 	} {
-		got, err := firstTick(test.row, test.adapter, test.lastDue, now)
+		got, err := manager.FirstTick(test.row, test.adapter, test.lastDue, now)
 		if !got.Equal(test.want) || (err != nil) != test.want.IsZero() {
 			t.Errorf("%s: %v, %v; want %v", name, got, err, test.want)
 		}
