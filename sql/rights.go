@@ -3,6 +3,7 @@ package sql
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -24,6 +25,25 @@ type attempt struct {
 	do            func(*db.Queries, context.Context) error
 }
 
+// Pruned says of which tables old rows are removed.
+type Pruned struct {
+	Processes, Runs, Logs bool
+}
+
+func (p Pruned) attempts() []attempt {
+	list := slices.Clone(attempts)
+	if p.Processes {
+		list = append(list, attempt{"crawl_processes", "DELETE", (*db.Queries).TryDeleteProcesses})
+	}
+	if p.Runs {
+		list = append(list, attempt{"crawl_runs", "DELETE", (*db.Queries).TryDeleteRuns}, attempt{"crawl_run_facts", "DELETE", (*db.Queries).TryDeleteFacts})
+	}
+	if p.Logs {
+		list = append(list, attempt{"crawl_logs", "DELETE", (*db.Queries).TryDeleteLogs})
+	}
+	return list
+}
+
 var attempts = []attempt{
 	{"sources", "SELECT", (*db.Queries).TryReadSources},
 	{"sources", "UPDATE", (*db.Queries).TryUpdateSources},
@@ -38,20 +58,19 @@ var attempts = []attempt{
 	{"crawl_processes", "SELECT", (*db.Queries).TryReadProcesses},
 	{"crawl_processes", "INSERT", (*db.Queries).TryInsertProcesses},
 	{"crawl_processes", "UPDATE", (*db.Queries).TryUpdateProcesses},
-	{"crawl_processes", "DELETE", (*db.Queries).TryDeleteProcesses},
 	{"crawl_run_facts", "SELECT", (*db.Queries).TryReadFacts},
 }
 
 // Rights does what the manager does, in one transaction that is rolled back, and returns what was refused.
 // The error is one of the connection.
-func (s *Store) Rights(ctx context.Context) ([]RightMissing, error) {
+func (s *Store) Rights(ctx context.Context, pruned Pruned) ([]RightMissing, error) {
 	server, err := s.q.Server(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("ask postgres what it is: %w", err)
 	}
 	var missing []RightMissing
 	err = s.rolledBack(ctx, func(tx pgx.Tx) error {
-		for _, a := range attempts {
+		for _, a := range pruned.attempts() {
 			err := trySavepoint(ctx, tx, a)
 			pgErr, isRefused := refusal(err)
 			switch {

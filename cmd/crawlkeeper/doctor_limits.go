@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"crawlkeeper/configs"
+	"crawlkeeper/worker/process"
 )
 
 // What a fleet needs, for each source and beside them.
@@ -29,7 +30,11 @@ const (
 func (d *doctor) limits(context.Context) []finding {
 	findings := []finding{fileFinding(d.count, d.filesEach(), hardLimit(unix.RLIMIT_NOFILE))}
 	findings = append(findings, taskFinding(d.count, taskLimits(os.DirFS("/"), os.Geteuid() == 0)))
-	return append(findings, queueFinding(hardLimit(unix.RLIMIT_LOCKS), hardLimit(unix.RLIMIT_MSGQUEUE)))
+	ways, err := process.Probe()
+	if err != nil {
+		return findings // the findings about processes say so
+	}
+	return append(findings, queueFinding(ways.Use, hardLimit(unix.RLIMIT_LOCKS), hardLimit(unix.RLIMIT_MSGQUEUE)))
 }
 
 // filesEach is how many open files a crawler means for the manager.
@@ -149,13 +154,18 @@ func taskFinding(sources int, limits []taskLimit) finding {
 	return fine("about %d processes and threads of %s may be needed", usual, limitText(least.most))
 }
 
-// queueFinding is about the limit that marks crawlers. RLIMIT_LOCKS serves; RLIMIT_MSGQUEUE is the only other one that could.
-func queueFinding(locks, queues uint64) finding {
+// queueFinding is about the limit that marks crawlers: RLIMIT_LOCKS, or, where it cannot be had, RLIMIT_MSGQUEUE. The limits are the
+// hard ones, after what use says was tried.
+func queueFinding(use []process.Way, locks, queues uint64) finding {
+	const fix = "set LimitLOCKS=infinity (systemd), ulimits.locks: -1 (compose)"
 	switch {
-	case locks == unix.RLIM_INFINITY:
-		return fine("crawlers can be marked by RLIMIT_LOCKS; the limit on message queues (%s) is left to them", limitText(queues))
-	case queues == 0:
-		return warn("RLIMIT_LOCKS is limited, and message queues are forbidden: crawlers cannot be marked by a limit", "set LimitLOCKS=infinity (systemd), ulimits.locks (compose)")
+	case slices.Contains(use, process.ByLocks):
+		return fine("crawlers are marked by RLIMIT_LOCKS; the limit on message queues (%s) is left to them", limitText(queues))
+	case !slices.Contains(use, process.ByMsgqueue):
+		return warn(fmt.Sprintf("crawlers cannot be marked by a limit: RLIMIT_LOCKS is limited to %d, and RLIMIT_MSGQUEUE, which is used then, to %s", locks, limitText(queues)), fix)
+	case queues == unix.RLIM_INFINITY:
+		return warn(fmt.Sprintf("RLIMIT_LOCKS is limited to %d, so crawlers are marked by RLIMIT_MSGQUEUE instead: it no longer bounds their message queues", locks), fix)
 	}
-	return warn(fmt.Sprintf("RLIMIT_LOCKS is limited to %d: crawlers cannot be marked by it", locks), "set LimitLOCKS=infinity (systemd), ulimits.locks: -1 (compose)")
+	return warn(fmt.Sprintf("RLIMIT_LOCKS is limited to %d, so crawlers are marked by RLIMIT_MSGQUEUE instead, below its limit of %d: there is no room for the manager's name, so what a killed manager left is not found by it, and crawlers have less for message queues",
+		locks, queues), fix)
 }

@@ -72,7 +72,8 @@ func shapeFindings(s sql.Shape) []finding {
 // tableFindings are about rights and rows.
 func (d *doctor) tableFindings(ctx context.Context) []finding {
 	var findings []finding
-	missing, err := d.store.Rights(ctx)
+	keep := d.conf.Keep
+	missing, err := d.store.Rights(ctx, sql.Pruned{Processes: keep.Processes > 0, Runs: keep.Runs > 0, Logs: keep.Logs > 0})
 	if err != nil {
 		findings = append(findings, bad(fmt.Sprintf("the rights cannot be tested: %v", err), ""))
 	}

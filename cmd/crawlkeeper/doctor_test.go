@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"crawlkeeper/internal/testenv"
+	"crawlkeeper/worker/process"
 )
 
 // clinic is a place in which all is well, until a test makes it ill.
@@ -356,6 +357,9 @@ func TestDoctorTestsTheRightsInPostgres(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", says, r)
 		}
 	}
+	if r.has(levelBad, "postgres", "DELETE on crawl_runs") || !r.has(levelBad, "postgres", "DELETE on crawl_processes", "GRANT DELETE") {
+		t.Errorf("rows of processes have an age, those of runs have none\n%s", r)
+	}
 	if r.has(levelBad, "postgres", "SELECT on sources") || strings.Contains(r.String(), "sEcret") {
 		t.Errorf("it found\n%s", r)
 	}
@@ -421,9 +425,10 @@ func TestLimitFindings(t *testing.T) {
 		"few tasks":        {taskFinding(10, []taskLimit{{500, "y"}, {179, "x"}}), levelWarn, "10 sources may need 180 processes and threads, and the limit is 179"},
 		"too few tasks":    {taskFinding(100, []taskLimit{{199, "x"}}), levelBad, "100 sources need 200 processes at the very least, and the limit is 199"},
 		"no limit":         {taskFinding(100, nil), levelFine, "of any number"},
-		"fingerprint":      {queueFinding(unix.RLIM_INFINITY, 819200), levelFine, "RLIMIT_LOCKS"},
-		"no fingerprint":   {queueFinding(100, 819200), levelWarn, "limited to 100"},
-		"nothing":          {queueFinding(100, 0), levelWarn, "message queues are forbidden"},
+		"locks":            {queueFinding([]process.Way{process.ByLocks, process.ByKin}, unix.RLIM_INFINITY, 819200), levelFine, "marked by RLIMIT_LOCKS"},
+		"queues, narrow":   {queueFinding([]process.Way{process.ByMsgqueue, process.ByKin}, 100, 819200), levelWarn, "RLIMIT_LOCKS is limited to 100, so crawlers are marked by RLIMIT_MSGQUEUE instead, below its limit of 819200"},
+		"queues":           {queueFinding([]process.Way{process.ByMsgqueue, process.ByKin}, 100, unix.RLIM_INFINITY), levelWarn, "marked by RLIMIT_MSGQUEUE instead: it no longer"},
+		"no limit serves":  {queueFinding([]process.Way{process.ByKin}, 100, 0), levelWarn, "RLIMIT_LOCKS is limited to 100, and RLIMIT_MSGQUEUE, which is used then, to 0"},
 		"docker":           {graceFinding(16*time.Second, inDocker), levelWarn, "a stop may take 16s (drain_timeout and the longest stop_timeout), and docker kills after 10s"},
 		"docker, quick":    {graceFinding(9*time.Second, inDocker), levelFine, "9s at most"},
 		"Kubernetes":       {graceFinding(16*time.Second, inKubernetes), levelFine, "16s at most"},

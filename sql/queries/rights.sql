@@ -41,3 +41,12 @@ DELETE FROM crawl_processes WHERE false;
 
 -- name: TryReadFacts :exec
 SELECT f.run_id, f.tick_id, f.process_id, f.items, f.pages FROM crawl_run_facts f LIMIT 1;
+
+-- name: TryDeleteRuns :exec
+DELETE FROM crawl_runs WHERE false;
+
+-- name: TryDeleteLogs :exec
+DELETE FROM crawl_logs WHERE false;
+
+-- name: TryDeleteFacts :exec
+DELETE FROM crawl_run_facts WHERE false;

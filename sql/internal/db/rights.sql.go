@@ -9,6 +9,24 @@ import (
 	"context"
 )
 
+const tryDeleteFacts = `-- name: TryDeleteFacts :exec
+DELETE FROM crawl_run_facts WHERE false
+`
+
+func (q *Queries) TryDeleteFacts(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, tryDeleteFacts)
+	return err
+}
+
+const tryDeleteLogs = `-- name: TryDeleteLogs :exec
+DELETE FROM crawl_logs WHERE false
+`
+
+func (q *Queries) TryDeleteLogs(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, tryDeleteLogs)
+	return err
+}
+
 const tryDeleteOptions = `-- name: TryDeleteOptions :exec
 DELETE FROM crawl_source_options WHERE false
 `
@@ -24,6 +42,15 @@ DELETE FROM crawl_processes WHERE false
 
 func (q *Queries) TryDeleteProcesses(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, tryDeleteProcesses)
+	return err
+}
+
+const tryDeleteRuns = `-- name: TryDeleteRuns :exec
+DELETE FROM crawl_runs WHERE false
+`
+
+func (q *Queries) TryDeleteRuns(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, tryDeleteRuns)
 	return err
 }
 
