@@ -34,6 +34,10 @@ type SourceEdit struct {
 	PauseReason Opt[string]
 	PausedBy    Opt[string]
 	Wanted      Opt[string]
+
+	BackfillStartedAt Opt[time.Time]
+	BackfillTarget    Opt[string]
+	BackfillFrom      Opt[string]
 }
 
 // Applied counts what [Store.Apply] did.

@@ -65,7 +65,10 @@ func (e SourceEdit) optionColumns() (list []column) {
 	list = given(list, "pause_reason", "text", e.PauseReason)
 	list = given(list, "paused_by", "text", e.PausedBy)
 	list = given(list, "paused_until", "timestamptz", e.PausedUntil)
-	return given(list, "wanted", "text", e.Wanted)
+	list = given(list, "wanted", "text", e.Wanted)
+	list = given(list, "backfill_started_at", "timestamptz", e.BackfillStartedAt)
+	list = given(list, "backfill_target", "text", e.BackfillTarget)
+	return given(list, "backfill_from", "text", e.BackfillFrom)
 }
 
 func inSeconds(o Opt[time.Duration]) Opt[float64] {

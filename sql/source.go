@@ -96,6 +96,25 @@ func (s *Store) History(ctx context.Context, codes []string) (map[string]History
 	return histories, nil
 }
 
+// Backfill is the record of a history that was asked for: when, back to which target, and where its position was then.
+type Backfill struct {
+	StartedAt time.Time // zero = there is no record
+	Target    string    // as in History
+	From      string    // as History.Position
+}
+
+// Backfill reads the record of a source.
+func (s *Store) Backfill(ctx context.Context, code string) (Backfill, error) {
+	rows, err := s.q.Backfill(ctx, code)
+	if err != nil {
+		return Backfill{}, fmt.Errorf("read when the history of %s was asked for: %w", code, err)
+	}
+	if len(rows) == 0 {
+		return Backfill{}, nil
+	}
+	return Backfill{StartedAt: timeOf(rows[0].StartedAt), Target: rows[0].Target, From: rows[0].Position}, nil
+}
+
 // DuplicateCodes lists codes that several rows of a collector bear; a sources table without a key allows that.
 func (s *Store) DuplicateCodes(ctx context.Context, collector string) ([]string, error) {
 	codes, err := s.q.DuplicateCodes(ctx, collector)

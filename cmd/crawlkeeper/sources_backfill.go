@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -40,11 +39,15 @@ func (c *SourcesBackfillCmd) Run(ctx context.Context, a *app) error {
 			return err
 		}
 	}
-	p := progressOf(source.History, now)
+	record, err := c.record(ctx, a, source, now)
+	if err != nil {
+		return err
+	}
+	p := progressOf(source.History, record, now)
 	if c.JSON {
 		err = a.printJSON(p.toJSON(c.Code, len(changes) > 0))
 	} else {
-		err = a.printf("%s\n", clean(p.text(c.Code)))
+		err = a.printf("%s\n", clean(p.text(c.Code, now)))
 	}
 	if p.state == backfillOpen {
 		a.warnOfRest(source, now)
@@ -72,6 +75,7 @@ func (c *SourcesBackfillCmd) edit(source sql.Source, now time.Time) (sql.SourceE
 	switch {
 	case c.Cancel:
 		edit.HistoryTarget, edit.HistoryPosition, edit.HistoryDone = sql.Null[string](), sql.Null[string](), sql.Some(false)
+		edit.BackfillStartedAt, edit.BackfillTarget, edit.BackfillFrom = sql.Null[time.Time](), sql.Null[string](), sql.Null[string]()
 	case c.From != nil:
 		target, err := parseMoment(*c.From)
 		if err != nil {
@@ -91,6 +95,30 @@ func (c *SourcesBackfillCmd) edit(source sql.Source, now time.Time) (sql.SourceE
 		edit.HistoryTarget, edit.HistoryDone = target, sql.Some(covered)
 	}
 	return edit, nil
+}
+
+// record reads when a history was asked for, and writes it down where that was now. The target is what the database made of it.
+func (c *SourcesBackfillCmd) record(ctx context.Context, a *app, source sql.Source, now time.Time) (sql.Backfill, error) {
+	record, err := a.store.Backfill(ctx, c.Code)
+	if err != nil {
+		return record, fmt.Errorf("%w; run `crawlkeeper migrate` if that was not done", err)
+	}
+	h := source.History
+	if c.From == nil || !h.Open() || record.Target == h.Target {
+		return record, nil
+	}
+	record = sql.Backfill{StartedAt: now, Target: h.Target, From: h.Position}
+	from := sql.Null[string]()
+	if record.From != "" {
+		from = sql.Some(record.From)
+	}
+	err = a.store.Edit(ctx, a.config.Manager.Collector, []sql.SourceEdit{{
+		Code: c.Code, BackfillStartedAt: sql.Some(now), BackfillTarget: sql.Some(record.Target), BackfillFrom: from,
+	}})
+	if err != nil {
+		return record, fmt.Errorf("write down when the history of %s was asked for: %w", c.Code, err)
+	}
+	return record, nil
 }
 
 // isCovered tells whether a history reaches back to a time already. Where it does not, it goes on from its position: what is
@@ -116,79 +144,4 @@ func (a *app) warnOfRest(s sql.Source, now time.Time) {
 	case s.PausedUntil.After(now):
 		a.complain(fmt.Sprintf("warning: %s is %s: `crawlkeeper resume %s`", s.Code, pausedText(s, now), s.Code))
 	}
-}
-
-// The states of a history.
-const (
-	backfillNone = "none"
-	backfillOpen = "open"
-	backfillDone = "done"
-)
-
-// progress is how far a history came. Nothing records when it was begun, so its share is of the time from now back to the target,
-// and its end cannot be foretold.
-type progress struct {
-	sql.History
-	state string
-	share *float64 // from 0 to 1; nil where there is no target, or what stands there is no time
-}
-
-func progressOf(h sql.History, now time.Time) progress {
-	p := progress{History: h, state: backfillNone}
-	switch {
-	case h.Target != "" && h.Done:
-		p.state = backfillDone
-	case h.Open():
-		p.state = backfillOpen
-	default:
-		return p
-	}
-	target, ok := readTime(h.Target)
-	if !ok || !target.Before(now) {
-		return p
-	}
-	position := now
-	if h.Position != "" {
-		if position, ok = readTime(h.Position); !ok {
-			return p
-		}
-	}
-	whole, done := now.Unix()-target.Unix(), now.Unix()-position.Unix() // a duration ends at 292 years
-	p.share = new(min(1, max(0, float64(done)/float64(max(1, whole)))))
-	return p
-}
-
-func (p progress) text(code string) string {
-	switch p.state {
-	case backfillNone:
-		return fmt.Sprintf("%s has no history to fetch; `crawlkeeper sources backfill %s --from DATE` asks for it", code, code)
-	case backfillDone:
-		text := fmt.Sprintf("%s: history to %s is done", code, p.Target)
-		if p.share == nil || *p.share < 1 {
-			return text + fmt.Sprintf(": its crawler found nothing older than %s", cmp.Or(p.Position, "now"))
-		}
-		return text + fmt.Sprintf(", it reaches back to %s; --cancel and then --from fetches it anew", p.Position)
-	}
-	if p.Position == "" {
-		return fmt.Sprintf("%s: history to %s, not begun yet", code, p.Target)
-	}
-	text := fmt.Sprintf("%s: history to %s, at %s", code, p.Target, p.Position)
-	if p.share != nil {
-		text += fmt.Sprintf(", %.0f %% of the way from now", 100*min(*p.share, 0.99))
-	}
-	return text
-}
-
-// progressJSON is a progress as --json shows it.
-type progressJSON struct {
-	Code     string   `json:"code"`
-	State    string   `json:"state"`
-	Target   *string  `json:"target"`
-	Position *string  `json:"position"`
-	Share    *float64 `json:"share"`
-	Changed  bool     `json:"changed"`
-}
-
-func (p progress) toJSON(code string, changed bool) progressJSON {
-	return progressJSON{Code: code, State: p.state, Target: orNull(p.Target), Position: orNull(p.Position), Share: p.share, Changed: changed}
 }

@@ -53,3 +53,10 @@ RETURNING s.code::text AS code;
 
 -- name: DeleteSourceOptions :exec
 DELETE FROM crawl_source_options WHERE code = ANY(@codes::text[]);
+
+-- name: Backfill :many
+SELECT
+  o.backfill_started_at::timestamptz AS started_at,
+  coalesce(o.backfill_target, '')::text AS target,
+  coalesce(o.backfill_from, '')::text AS position
+FROM crawl_source_options o WHERE o.code = @code::text;

@@ -11,6 +11,40 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+const backfill = `-- name: Backfill :many
+SELECT
+  o.backfill_started_at::timestamptz AS started_at,
+  coalesce(o.backfill_target, '')::text AS target,
+  coalesce(o.backfill_from, '')::text AS position
+FROM crawl_source_options o WHERE o.code = $1::text
+`
+
+type BackfillRow struct {
+	StartedAt pgtype.Timestamptz
+	Target    string
+	Position  string
+}
+
+func (q *Queries) Backfill(ctx context.Context, code string) ([]BackfillRow, error) {
+	rows, err := q.db.Query(ctx, backfill, code)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BackfillRow
+	for rows.Next() {
+		var i BackfillRow
+		if err := rows.Scan(&i.StartedAt, &i.Target, &i.Position); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const collectors = `-- name: Collectors :many
 SELECT DISTINCT s.code::text AS code, coalesce(s.collector::text, '')::text AS collector
 FROM sources s WHERE s.code::text = ANY($1::text[])
