@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -176,7 +177,7 @@ func TestTicksThroughAWireThatBreaks(t *testing.T) {
 			taken := map[string]int{}
 			take := func(code string) {
 				ticks, err := rdb.LPopCount(context.Background(), "crawler:"+code+":start_urls", 10).Result()
-				if err != nil && err != redis.Nil {
+				if err != nil && !errors.Is(err, redis.Nil) {
 					t.Fatal(err)
 				}
 				if len(ticks) > 1 {
