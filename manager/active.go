@@ -174,7 +174,7 @@ func (m *Manager) drain(ctx context.Context) {
 		codes := make(map[string]bool, len(m.fleet.sources))
 		for code, s := range m.fleet.sources {
 			codes[code] = true
-			m.fleet.place(s, time.Now())
+			m.fleet.place(s, m.fleet.clock.now())
 		}
 		return codes
 	})

@@ -225,24 +225,24 @@ func (f *fleet) restart(s *source, by string, done func(error)) {
 	f.log(s.code, levelInfo, "restart command received"+by)
 	change := sql.SourceChange{Source: s.code, ResetFailures: true}
 	f.ownPause(s, &change, time.Time{}, "", "")
-	f.ownRest(s, &change, sql.Rest{Since: f.wall(time.Now())})
+	f.ownRest(s, &change, sql.Rest{Since: f.clock.now().wall})
 	f.wantUp(s, &change)
 	f.change(s, change)
 	before, beforeDue := s.trigger, s.due
 	s.trigger, s.asked = triggerRestart, s.asked+1
 	if !s.waitsAtStart() {
-		s.due = time.Now()
+		s.due = s.dueAtOnce(f.clock.now())
 	}
 	now := s.due
 	f.wish(s, worker.Restart, "restart command"+by, func(err error) {
 		s.asked--
-		if errors.Is(err, worker.ErrSuperseded) && s.asked == 0 && s.trigger == triggerRestart && s.due.Equal(now) {
+		if errors.Is(err, worker.ErrSuperseded) && s.asked == 0 && s.trigger == triggerRestart && s.due == now {
 			s.trigger, s.due = before, beforeDue // there was no restart
 		}
-		f.place(s, time.Now())
+		f.place(s, f.clock.now())
 		done(err)
 	})
-	f.place(s, time.Now())
+	f.place(s, f.clock.now())
 }
 
 // mayRun says why no crawler may run for this source whatever is wished.
@@ -286,7 +286,7 @@ func (f *fleet) stop(s *source, by string, done func(error)) {
 
 // wish asks the worker for something, together with what is wanted from now on. done is called in the fleet's goroutine.
 func (f *fleet) wish(s *source, k worker.Kind, by string, done func(error)) {
-	f.refresh(s, time.Now())
+	f.refresh(s, f.clock.now())
 	d := f.desire(s)
 	s.told = d // by what the next row is compared with
 	d.By = by
@@ -310,7 +310,7 @@ func (f *fleet) pause(s *source, c control.Command) {
 		text += ": " + shorten(c.Reason)
 	}
 	f.log(s.code, levelInfo, text)
-	f.setPause(s, until, c.Reason, c.By, sql.Rest{Since: f.wall(time.Now())})
+	f.setPause(s, until, c.Reason, c.By, sql.Rest{Since: f.clock.now().wall})
 }
 
 func orNull(s string) sql.Opt[string] {

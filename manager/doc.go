@@ -16,6 +16,8 @@
 //     before the key was read.
 //   - A tick goes out only while the source is enabled and not paused, its crawler is up, no restart of it is pending, it
 //     is due and its list is empty; the last is decided by the server.
+//   - Nobody who sets the wall clock moves an interval, brings a due time of a cron line twice, or loses one that lies past
+//     the last: the heap is ordered by the monotonic clock, and all is placed anew when the two clocks part.
 //   - Pushing and cleaning are one queue: a tick for the last process never lands behind the cleaning for the next.
 //   - What a command changed is on top of what the database says, until the database says the same.
 //   - Redis or Postgres away: crawlers stay up.

@@ -25,61 +25,58 @@ const (
 	retryMax = time.Minute
 )
 
-// lookAt is when a source is to be looked at next, zero where only an event can make that worthwhile: a start, the end
+// lookAt is when a source is to be looked at next, noTime where only an event can make that worthwhile: a start, the end
 // of a restart, a change of its row.
-func (f *fleet) lookAt(s *source, now time.Time) time.Time {
+func (f *fleet) lookAt(s *source, now moment) mono {
 	switch {
-	case f.draining || s.gone || !s.up || s.asked > 0 || s.pushing || !s.row.Enabled || s.noTicks != "" || s.due.IsZero():
-		return time.Time{}
-	case s.row.PausedUntil.After(now):
-		return s.row.PausedUntil
+	case f.draining || s.gone || !s.up || s.asked > 0 || s.pushing || !s.row.Enabled || s.noTicks != "":
+		return noTime
+	case s.row.PausedUntil.After(now.wall):
+		return now.until(s.row.PausedUntil)
 	case s.rests() && !s.mayProbe():
-		return time.Time{}
+		return noTime
 	}
-	at := s.due.Add(s.plan.Spread(s.code, s.due))
-	for _, t := range []time.Time{s.retryAt, f.holdTill} {
-		if t.After(at) {
-			at = t
-		}
-	}
-	return at
+	return max(s.goesOut(now), s.retryAt, f.holdTill)
 }
 
-func (f *fleet) place(s *source, now time.Time) {
+func (f *fleet) place(s *source, now moment) {
 	f.notePause(s, now)
-	s.heapAt = f.lookAt(s, now)
-	f.heap.place(s)
+	if s.heapAt = f.lookAt(s, now); s.heapAt == noTime {
+		f.heap.drop(s)
+	} else {
+		f.heap.place(s)
+	}
 }
 
 // notePause makes a source due whose pause has ended.
-func (f *fleet) notePause(s *source, now time.Time) {
+func (f *fleet) notePause(s *source, now moment) {
 	was := s.paused
-	s.paused = s.row.PausedUntil.After(now)
+	s.paused = s.row.PausedUntil.After(now.wall)
 	if was && !s.paused && s.noTicks == "" {
-		s.anchor, s.due = now, now
+		s.anchor, s.due = now, s.dueAtOnce(now)
 		f.lookSoon(s)
 	}
 }
 
 // turn sends what is due, all together.
-func (f *fleet) turn(now time.Time) {
+func (f *fleet) turn(now moment) {
 	if f.late() {
 		return
 	}
 	var due, past []*source
-	for len(f.heap) > 0 && !f.heap[0].heapAt.After(now) {
+	for len(f.heap) > 0 && f.heap[0].heapAt <= now.mono {
 		s := heap.Pop(&f.heap).(*source)
 		f.notePause(s, now)
-		if s.heapAt = f.lookAt(s, now); s.heapAt.After(now) {
-			heap.Push(&f.heap, s)
+		if s.heapAt = f.lookAt(s, now); s.heapAt == noTime {
 			continue
 		}
-		if s.heapAt.IsZero() {
+		if s.heapAt > now.mono {
+			f.heap.place(s)
 			continue
 		}
 		if s.missed(now) {
 			f.metrics.TickSkipped(s.code, "missed")
-			s.due = s.plan.Next(s.anchor, now)
+			s.due = s.nextDue(now)
 			f.place(s, now)
 			continue
 		}
@@ -98,8 +95,9 @@ func (f *fleet) turn(now time.Time) {
 const missedAfter = time.Minute
 
 // missed tells whether a due time is to be dropped because it passed long ago. The start of a crawler is not missed.
-func (s *source) missed(now time.Time) bool {
-	return s.adapter.Misfire == configs.MisfireSkip && !s.due.Equal(s.anchor) && now.Sub(s.due.Add(s.plan.Spread(s.code, s.due))) > missedAfter
+func (s *source) missed(now moment) bool {
+	start := !s.due.onWall && s.due.at == s.anchor.mono
+	return s.adapter.Misfire == configs.MisfireSkip && !start && time.Duration(now.mono-s.goesOut(now)) > missedAfter
 }
 
 // pushWithHistory pushes once the segments of these sources were read anew.
@@ -135,7 +133,8 @@ func (f *fleet) readHistory(past []*source, then func()) {
 // sent is what was true of a source when its tick was sent.
 type sent struct {
 	s       *source
-	due     time.Time
+	due     time.Time // its name
+	came    mono      // when it had come, without the jitter
 	trigger string
 	starts  int
 }
@@ -144,22 +143,22 @@ type sent struct {
 func (f *fleet) push(sources []*source) {
 	var pushes []push
 	var out []sent
-	now := time.Now()
+	now := f.clock.now()
 	for _, s := range sources {
 		s.pushing = false
-		if at := f.lookAt(s, now); at.IsZero() || at.After(now) {
+		if at := f.lookAt(s, now); at == noTime || at > now.mono {
 			f.place(s, now)
 			continue
 		}
 		s.pushing = true
-		out = append(out, sent{s, s.due, s.trigger, s.starts})
-		pushes = append(pushes, push{s.code, s.due, s.rule(), f.tick(s, s.trigger, s.due).encode(s.adapter.Tick)})
+		out = append(out, sent{s, s.due.wall, s.due.comes(now), s.trigger, s.starts})
+		pushes = append(pushes, push{s.code, s.due.wall, s.rule(), f.tick(s, s.trigger, s.due.wall).encode(s.adapter.Tick)})
 	}
 	if len(pushes) == 0 {
 		return
 	}
 	f.lists.Push(pushes, func(results []pushResult) {
-		at := time.Now()
+		at := f.clock.now()
 		f.inbox.put(func() {
 			for i, r := range results {
 				f.pushDone(out[i], r, at)
@@ -175,18 +174,18 @@ func (f *fleet) tick(s *source, trigger string, due time.Time) tick {
 	}
 }
 
-func (f *fleet) pushDone(p sent, r pushResult, at time.Time) {
+func (f *fleet) pushDone(p sent, r pushResult, at moment) {
 	s := p.s
 	s.pushing = false
 	switch {
 	case errors.Is(r.err, errAway):
-		if !f.holdTill.After(at) { // one step for all that failed together
+		if f.holdTill <= at.mono { // one step for all that failed together
 			f.hold = min(max(holdMin, 2*f.hold), holdMax)
-			f.holdTill = at.Add(f.hold)
+			f.holdTill = at.mono + mono(f.hold)
 		}
 	case r.err != nil:
 		s.retry = min(max(retryMin, 2*s.retry), retryMax)
-		s.retryAt = at.Add(s.retry)
+		s.retryAt = at.mono + mono(s.retry)
 		f.metrics.TickSkipped(s.code, "error")
 		if s.said != r.err.Error() {
 			s.said = r.err.Error()
@@ -194,21 +193,22 @@ func (f *fleet) pushDone(p sent, r pushResult, at time.Time) {
 		}
 	default:
 		if r.result != waiting { // a server that is full or read-only still answers that one waits
-			f.hold, f.holdTill = 0, time.Time{}
+			f.hold, f.holdTill = 0, 0
 		}
-		s.retry, s.retryAt, s.said = 0, time.Time{}, ""
+		s.retry, s.retryAt, s.said = 0, 0, ""
 		f.settle(p, r.result, at)
 	}
 	f.place(s, at)
 }
 
 // settle counts a due time as done: its tick went out, or was dropped as one still waits.
-func (f *fleet) settle(p sent, result string, at time.Time) {
+func (f *fleet) settle(p sent, result string, at moment) {
 	s := p.s
 	if s.rests() {
-		s.looks.probe = at
+		s.looks.probe = at.mono
 	}
 	f.lookSoon(s)
+	s.lastDue = latest(s.lastDue, p.due)
 	if s.waits = result == waiting; s.waits {
 		f.metrics.TickSkipped(s.code, waiting)
 		if !s.toldWaits {
@@ -217,34 +217,24 @@ func (f *fleet) settle(p sent, result string, at time.Time) {
 		}
 	} else {
 		s.toldWaits = false
-		if p.due.After(s.lastDue) {
-			s.lastDue = p.due
-		}
 		s.sentTrigger = p.trigger
-		f.metrics.TickPushed(s.code, p.trigger, at.Sub(p.due))
+		f.metrics.TickPushed(s.code, p.trigger, time.Duration(at.mono-p.came))
 		if s.trigger == p.trigger && s.starts == p.starts {
 			s.trigger = triggerSchedule
 		}
 	}
-	if next := s.plan.Next(s.anchor, latest(at, p.due)); s.due.Equal(p.due) && !next.IsZero() {
-		s.due = next
+	if s.due.wall.Equal(p.due) || s.due.onWall && !s.due.wall.After(s.lastDue) {
+		s.due = s.nextDue(at)
 	}
-}
-
-func latest(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }
 
 // started is told that a new crawler of a source runs.
-func (f *fleet) started(s *source, at time.Time) {
+func (f *fleet) started(s *source, at moment) {
 	s.up, s.waits, s.toldWaits = true, false, false
 	s.starts++
 	s.looks = looks{}
 	f.lookSoon(s)
-	s.retry, s.retryAt = 0, time.Time{}
+	s.retry, s.retryAt = 0, 0
 	if s.trigger == triggerSchedule {
 		s.trigger = triggerStartup
 	}
@@ -255,18 +245,18 @@ func (f *fleet) started(s *source, at time.Time) {
 	switch {
 	case redo: // a tick that the cleaning deleted comes again
 	case !s.waitsAtStart():
-		s.due = at
+		s.due = s.dueAtOnce(at)
 	case !s.plan.IsCron() && s.noTicks == "":
-		s.due = s.plan.Next(at, at)
+		s.due = s.nextDue(at)
 	}
-	f.place(s, time.Now())
+	f.place(s, f.clock.now())
 }
 
 // ended is told that it does not run any more.
 func (f *fleet) ended(s *source) {
 	s.up = false
 	f.lookSoon(s)
-	f.place(s, time.Now())
+	f.place(s, f.clock.now())
 }
 
 // cleaned is told that a cleaning deleted a tick: its due time does not count as pushed.
@@ -274,14 +264,15 @@ func (f *fleet) cleaned(s *source, due time.Time) {
 	if s.sentTrigger == triggerRestart && s.trigger != triggerRestart {
 		s.trigger = triggerRestart
 	}
-	if s.waitsAtStart() && due.Before(s.due) {
-		s.due, s.lastDue, s.redo = due, time.Time{}, !s.up
-		f.place(s, time.Now())
+	if s.waitsAtStart() && due.Before(s.due.wall) {
+		now := f.clock.now()
+		s.due, s.lastDue, s.redo = s.named(due, now), due.Add(-dueStep), !s.up
+		f.place(s, now)
 	}
 }
 
 // plan reads a source's schedule anew where it changed, and says when it is due from now on.
-func (f *fleet) replan(s *source, now time.Time) {
+func (f *fleet) replan(s *source, now moment) {
 	before := s.noTicks
 	if !s.replan() {
 		return
@@ -290,18 +281,13 @@ func (f *fleet) replan(s *source, now time.Time) {
 		f.logger.Warn("a source gets no ticks", "source", s.code, "reason", s.noTicks)
 		f.log(s.code, levelWarning, "no ticks: "+s.noTicks)
 	}
-	switch {
-	case s.anchor.IsZero() && s.plan.IsCron() && !s.lastDue.IsZero():
-		s.due = s.plan.Next(time.Time{}, s.lastDue) // past where its time came while no manager was there
-	case s.plan.IsCron():
-		s.due = s.plan.Next(time.Time{}, now)
-	case s.anchor.IsZero():
-		s.due = now
+	switch first := s.anchor.wall.IsZero(); {
+	case first && s.plan.IsCron() && !s.lastDue.IsZero():
+		s.due = s.nextDue(moment{now.mono, s.lastDue}) // past where its time came while no manager was there
+	case first && !s.plan.IsCron():
+		s.due = s.dueAtOnce(now)
 	case s.noTicks == "":
-		s.due = s.plan.Next(s.anchor, now)
-	}
-	if s.due.IsZero() {
-		s.due = now // without ticks; the status has a time all the same
+		s.due = s.nextDue(now)
 	}
 }
 
@@ -337,12 +323,12 @@ func (f *fleet) mayTick(s *source) error {
 }
 
 func (f *fleet) pushManual(s *source, done func(result string, err error)) {
-	now := time.Now()
-	p := push{s.code, now, ruleNow, f.tick(s, triggerManual, now).encode(s.adapter.Tick)}
+	now := f.clock.now()
+	p := push{s.code, now.wall, ruleNow, f.tick(s, triggerManual, now.wall).encode(s.adapter.Tick)}
 	f.lists.Push([]push{p}, func(results []pushResult) {
 		f.inbox.put(func() {
 			if results[0].result == pushed {
-				f.metrics.TickPushed(s.code, triggerManual, time.Since(now))
+				f.metrics.TickPushed(s.code, triggerManual, time.Duration(f.clock.now().mono-now.mono))
 				f.lookSoon(s)
 			}
 			done(results[0].result, results[0].err)

@@ -14,15 +14,18 @@ func FirstTick(row sql.Source, adapter configs.Adapter, lastDue, now time.Time) 
 	if err != nil {
 		return time.Time{}, err
 	}
-	s := source{code: row.Code, row: row, adapter: adapter, plan: plan, anchor: now, due: now}
+	m := moment{wall: now.Round(0)}
+	s := source{code: row.Code, row: row, adapter: adapter, plan: plan, anchor: m, lastDue: lastDue}
+	s.due = s.dueAtOnce(m)
 	if s.waitsAtStart() {
-		after := now
+		after := m
 		if plan.IsCron() && !lastDue.IsZero() {
-			after = lastDue // its time may have come while no manager was there
+			after.wall = lastDue // its time may have come while no manager was there
 		}
-		if s.due = plan.Next(now, after); s.missed(now) {
-			s.due = plan.Next(now, now)
+		if s.due = s.nextDue(after); s.missed(m) {
+			s.due = s.nextDue(m)
 		}
 	}
-	return latest(latest(s.due.Add(plan.Spread(s.code, s.due)), now), row.PausedUntil), nil
+	at := s.due.shown(m.offset()).Add(plan.Spread(s.code, s.due.wall))
+	return latest(latest(at, m.wall), row.PausedUntil), nil
 }

@@ -54,7 +54,7 @@ func TestTheFirstTickIsWhenItWasSaid(t *testing.T) {
 				}
 				b.poll(c.row)
 				time.Sleep(13 * time.Hour)
-				if got := b.sent(); len(got) == 0 || !got[0].at.Equal(want) {
+				if got := b.sent(); len(got) == 0 || !got[0].at.wall.Equal(want) {
 					t.Errorf("said %v, and then %+v", want, got)
 				}
 			})

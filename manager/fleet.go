@@ -64,21 +64,22 @@ type fleet struct {
 
 	inbox *inbox
 	alive atomic.Int64 // when the loop turned last, in ns since it began; read by others
-	began time.Time
+	clock clock
 
 	// Owned by Run.
 	sources  map[string]*source
 	refused  map[string]string // codes that are not served, and why, as it was logged
 	heap     dueHeap
-	loaded   bool // the sources were read once
-	draining bool // no more ticks
-	holdTill time.Time
+	loaded   bool      // the sources were read once
+	draining bool      // no more ticks
+	holdTill mono      // redis is away: no tick before
+	offset   time.Time // of the wall clock, when all sources were placed
 	hold     time.Duration
 	version  int
 	rollouts map[*rollout]struct{}
 	early    []func() // commands that came before the sources were read
 	looking  bool     // runs are being looked at
-	nextLook time.Time
+	nextLook mono
 	workers  sync.WaitGroup
 	tasks    sync.WaitGroup // what waits for the journal beside the loop
 	stopAll  context.CancelFunc
@@ -87,7 +88,8 @@ type fleet struct {
 
 func (f *fleet) init() {
 	f.inbox = newInbox()
-	f.began = time.Now()
+	f.clock.began = time.Now()
+	f.offset = f.clock.now().offset()
 	f.sources = map[string]*source{}
 	f.refused = map[string]string{}
 	f.rollouts = map[*rollout]struct{}{}
@@ -103,7 +105,7 @@ func (f *fleet) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for ctx.Err() == nil {
-		timer.Reset(f.runOnce(time.Now()))
+		timer.Reset(f.runOnce(f.clock.now()))
 		select {
 		case <-f.inbox.wake:
 		case <-timer.C:
@@ -144,8 +146,9 @@ func (f *fleet) waitForTasks() {
 }
 
 // runOnce does what waits and what is due, and returns how long there is nothing to do.
-func (f *fleet) runOnce(now time.Time) time.Duration {
+func (f *fleet) runOnce(now moment) time.Duration {
 	f.beat()
+	f.noteStep(now)
 	f.inbox.run()
 	f.turn(now)
 	f.look(now)
@@ -155,14 +158,14 @@ func (f *fleet) runOnce(now time.Time) time.Duration {
 	if f.late() { // until the next beat
 		return 10 * time.Millisecond
 	}
-	return min(max(0, time.Until(f.heap[0].heapAt)), housekeeping)
+	return min(max(0, time.Duration(f.heap[0].heapAt-f.clock.now().mono)), housekeeping)
 }
 
-func (f *fleet) beat() { f.alive.Store(int64(time.Since(f.began))) }
+func (f *fleet) beat() { f.alive.Store(int64(time.Since(f.clock.began))) }
 
 // stuckFor says how long the loop has not turned. Any goroutine.
 func (f *fleet) stuckFor() time.Duration {
-	return time.Since(f.began) - time.Duration(f.alive.Load())
+	return time.Since(f.clock.began) - time.Duration(f.alive.Load())
 }
 
 func (s *source) close() {

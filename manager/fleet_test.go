@@ -33,6 +33,10 @@ type bench struct {
 	err     error            // all pushes fail with it
 	bad     map[string]error // pushes of these sources do
 	lose    bool             // the answer of the next push is lost
+	busy    bool             // crawlers take each tick at once
+	hold    chan struct{}    // answers to pushes wait until it is closed
+	skew    time.Duration    // what the wall clock was set by
+	twice   int              // pushes that were refused, as their due time had gone out
 	procs   map[string]*fakeProcess
 	past    map[string]sql.History
 	pastErr error
@@ -44,7 +48,7 @@ type bench struct {
 type pushedTick struct {
 	code, trigger string
 	due           time.Time
-	at            time.Time
+	at            moment // when it was pushed
 	text          string
 }
 
@@ -89,8 +93,14 @@ func (b *bench) Push(pushes []push, done func([]pushResult)) {
 			out[i] = pushResult{err: errAway}
 		}
 	}
+	hold := b.hold
 	b.mu.Unlock()
-	go done(out)
+	go func() {
+		if hold != nil {
+			<-hold
+		}
+		done(out)
+	}()
 }
 
 func (b *bench) pushOne(p push) pushResult {
@@ -104,17 +114,20 @@ func (b *bench) pushOne(p push) pushResult {
 	case b.bad[p.code] != nil:
 		return pushResult{err: b.bad[p.code]}
 	case p.rule != ruleNow && seen && (last.Equal(p.due) || p.rule == ruleAfter && last.After(p.due)):
+		b.twice++
 		return pushResult{result: again}
 	case len(b.list[p.code]) > 0:
 		return pushResult{result: waiting}
 	}
 	var tick struct{ Trigger string }
 	_ = json.Unmarshal(p.tick, &tick)
-	b.list[p.code] = append(b.list[p.code], string(p.tick))
+	if !b.busy {
+		b.list[p.code] = append(b.list[p.code], string(p.tick))
+	}
 	if p.rule != ruleNow {
 		b.last[p.code] = p.due
 	}
-	b.pushes = append(b.pushes, pushedTick{p.code, tick.Trigger, p.due, time.Now(), string(p.tick)})
+	b.pushes = append(b.pushes, pushedTick{p.code, tick.Trigger, p.due, moment{mono(time.Since(b.clock.began)), time.Now().Round(0).Add(b.skew)}, string(p.tick)})
 	return pushResult{result: pushed}
 }
 
@@ -239,6 +252,11 @@ func fleetBubble(t *testing.T, test func(b *bench)) {
 			pid++
 			return &fakeProcess{pid: pid, exited: make(chan struct{})}, nil
 		}}
+		b.clock.skew = func() time.Duration {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return b.skew
+		}
 		b.init()
 		ctx, stop := context.WithCancel(t.Context())
 		go func() { _ = b.Run(ctx); close(b.done) }()
@@ -569,7 +587,7 @@ func TestIntervalsThatAreNone(t *testing.T) {
 		}
 		b.run(func() {
 			for code, s := range b.sources {
-				if (s.noTicks == "") != (code == "ok") || s.due.IsZero() {
+				if (s.noTicks == "") != (code == "ok") || s.due.wall.IsZero() {
 					t.Errorf("%s: %q, due %v", code, s.noTicks, s.due)
 				}
 			}

@@ -6,7 +6,7 @@ import "container/heap"
 type dueHeap []*source
 
 func (h dueHeap) Len() int           { return len(h) }
-func (h dueHeap) Less(i, j int) bool { return h[i].heapAt.Before(h[j].heapAt) }
+func (h dueHeap) Less(i, j int) bool { return h[i].heapAt < h[j].heapAt }
 func (h dueHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].heapSlot, h[j].heapSlot = i, j
@@ -28,15 +28,18 @@ func (h *dueHeap) Pop() any {
 	return s
 }
 
-// place puts a source into the heap, or where it now belongs; at a zero time it leaves.
+// place puts a source into the heap, or where it now belongs.
 func (h *dueHeap) place(s *source) {
-	switch {
-	case s.heapAt.IsZero() && s.heapSlot >= 0:
-		heap.Remove(h, s.heapSlot)
-	case s.heapAt.IsZero():
-	case s.heapSlot >= 0:
+	if s.heapSlot >= 0 {
 		heap.Fix(h, s.heapSlot)
-	default:
+	} else {
 		heap.Push(h, s)
+	}
+}
+
+// drop takes a source out, if it is in.
+func (h *dueHeap) drop(s *source) {
+	if s.heapSlot >= 0 {
+		heap.Remove(h, s.heapSlot)
 	}
 }

@@ -38,7 +38,7 @@ func (o observer) Moved(m worker.Move) {
 	switch {
 	case m.To == worker.Running && !m.From.Up():
 		at := m.At
-		f.inbox.put(func() { f.started(s, at) })
+		f.inbox.put(func() { f.started(s, f.clock.moment(at)) })
 	case m.From.Up() && !m.To.Up():
 		f.inbox.put(func() { f.ended(s) })
 	case m.To == worker.Stopped:

@@ -15,7 +15,7 @@ import (
 
 // rows takes what a poll read: all sources, or nothing where nothing changed. asked is when the poll began.
 func (f *fleet) rows(rows []sql.Source, changed bool, asked time.Time) {
-	now := time.Now()
+	now := f.clock.now()
 	if !changed {
 		for _, s := range f.sources {
 			f.settleOverlay(s, asked, now)
@@ -70,7 +70,7 @@ func (f *fleet) admit(code string) bool {
 	return false
 }
 
-func (f *fleet) upsert(row sql.Source, asked, now time.Time) {
+func (f *fleet) upsert(row sql.Source, asked time.Time, now moment) {
 	s := f.sources[row.Code]
 	if s == nil {
 		s = &source{code: row.Code, trigger: triggerSchedule, heapSlot: -1, lastDue: f.lost[row.Code]}
@@ -94,7 +94,7 @@ func (f *fleet) upsert(row sql.Source, asked, now time.Time) {
 }
 
 // settleOverlay drops what commands changed once the database shows it, and tells whether it did.
-func (f *fleet) settleOverlay(s *source, asked, now time.Time) bool {
+func (f *fleet) settleOverlay(s *source, asked time.Time, now moment) bool {
 	if s.own.committed.IsZero() || !asked.After(s.own.committed) {
 		return false
 	}
@@ -104,7 +104,7 @@ func (f *fleet) settleOverlay(s *source, asked, now time.Time) bool {
 }
 
 // apply brings a source in line with its row.
-func (f *fleet) apply(s *source, now time.Time) {
+func (f *fleet) apply(s *source, now moment) {
 	most := s.adapter.MaxFailures
 	f.refresh(s, now)
 	f.noteForeignPause(s)
@@ -120,7 +120,7 @@ func (f *fleet) apply(s *source, now time.Time) {
 }
 
 // refresh computes everything that follows from the row and the configuration.
-func (f *fleet) refresh(s *source, now time.Time) {
+func (f *fleet) refresh(s *source, now moment) {
 	s.row = s.base
 	s.own.apply(&s.row)
 	adapter, ok := f.conf.Adapter(s.row.Adapter)
@@ -209,7 +209,7 @@ func (f *fleet) remove(s *source) {
 	s.gone = true
 	f.logger.Info("a source was deleted", "source", s.code)
 	f.tell(s)
-	f.place(s, time.Now())
+	f.place(s, f.clock.now())
 	f.forget(s)
 }
 
@@ -218,8 +218,7 @@ func (f *fleet) forget(s *source) {
 	if !s.gone || s.worker.Snapshot().Phase != worker.Stopped {
 		return
 	}
-	s.heapAt = time.Time{}
-	f.heap.place(s)
+	f.heap.drop(s)
 	s.close()
 	delete(f.sources, s.code)
 	f.metrics.ForgetSource(s.code)
@@ -228,7 +227,7 @@ func (f *fleet) forget(s *source) {
 // reload takes another configuration. Adapters that changed restart only their own crawlers.
 func (f *fleet) reload(conf *configs.Config) {
 	f.conf = conf
-	now := time.Now()
+	now := f.clock.now()
 	for _, s := range f.sources {
 		f.apply(s, now)
 	}

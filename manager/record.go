@@ -3,18 +3,17 @@ package manager
 import (
 	"cmp"
 	"iter"
-	"time"
 
 	"crawlkeeper/status"
 	"crawlkeeper/worker"
 )
 
 // record says what the status hash has about a source.
-func (f *fleet) record(s *source, into *status.Record, now time.Time) {
+func (f *fleet) record(s *source, into *status.Record, now moment) {
 	w := s.worker.Snapshot()
 	*into = status.Record{
-		Pid: w.Pid, Restarting: s.asked > 0, StartedAt: w.StartedAt, NextRunAt: s.due.Add(s.plan.Spread(s.code, s.due)),
-		Phase: string(w.Phase), Paused: s.row.PausedUntil.After(now), Enabled: s.row.Enabled, Trigger: s.trigger,
+		Pid: w.Pid, Restarting: s.asked > 0, StartedAt: w.StartedAt, NextRunAt: s.due.shown(f.offset).Add(s.plan.Spread(s.code, s.due.wall)),
+		Phase: string(w.Phase), Paused: s.row.PausedUntil.After(now.wall), Enabled: s.row.Enabled, Trigger: s.trigger,
 		Restarts: w.Restarts, BackoffUntil: w.BackoffUntil, LastExit: s.exit(w.LastExit),
 		Manager: f.name, UpdatedAt: w.Since, Problem: cmp.Or(s.noCrawl, s.problem(w.Trouble), s.noTicks),
 	}
@@ -56,7 +55,7 @@ func (s *source) exit(e *worker.Exit) *status.Exit {
 // records yields the record of every source. It is run by the fleet's goroutine.
 func (f *fleet) records() iter.Seq2[string, *status.Record] {
 	return func(yield func(string, *status.Record) bool) {
-		now := time.Now()
+		now := f.clock.now()
 		var r status.Record
 		for code, s := range f.sources {
 			if s.gone {

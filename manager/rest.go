@@ -45,39 +45,39 @@ const restedBy = "crawlkeeper"
 
 // looks is what a source waits to learn from crawl_runs. It belongs to the goroutine of fleet.Run.
 type looks struct {
-	at    time.Time // the next one; zero = nothing is to be learned
-	since time.Time // what may have changed did so then
-	clear bool      // since the crawler was started, or the pause ended, no run was seen open: a probe may go out
-	probe time.Time // the probe went out then; zero = none did
+	at    mono   // the next one; zero = nothing is to be learned
+	since moment // what may have changed did so then
+	clear bool   // since the crawler was started, or the pause ended, no run was seen open: a probe may go out
+	probe mono   // the probe went out then; zero = none did
 }
 
 // rests tells whether the manager paused this source by itself and does not know yet that it is well.
 func (s *source) rests() bool { return s.row.Rest.Level > 0 }
 
 // mayProbe tells whether a tick may go out to a source that rests and whose pause is over.
-func (s *source) mayProbe() bool { return s.looks.clear && s.looks.probe.IsZero() }
+func (s *source) mayProbe() bool { return s.looks.clear && s.looks.probe == 0 }
 
 // lookSoon notes that the runs of a source may say something new.
 func (f *fleet) lookSoon(s *source) {
 	if s.adapter.MaxFailures == 0 && !s.rests() {
 		return
 	}
-	now := time.Now()
+	now := f.clock.now()
 	s.looks.since = now
-	if at := now.Add(lookEvery); s.looks.at.IsZero() || at.Before(s.looks.at) { // never later: ticks may come more often
+	if at := now.mono + mono(lookEvery); s.looks.at == 0 || at < s.looks.at { // never later: ticks may come more often
 		s.looks.at = at
 	}
 }
 
 // look reads how the runs of all sources ended for which it is time.
-func (f *fleet) look(now time.Time) {
-	if f.looking || now.Before(f.nextLook) || f.draining || !f.loaded {
+func (f *fleet) look(now moment) {
+	if f.looking || now.mono < f.nextLook || f.draining || !f.loaded {
 		return
 	}
-	f.nextLook = now.Add(lookEvery)
+	f.nextLook = now.mono + mono(lookEvery)
 	var due []*source
 	for _, s := range f.sources {
-		if !s.looks.at.IsZero() && !s.looks.at.After(now) && len(due) < lookBatch {
+		if s.looks.at != 0 && s.looks.at <= now.mono && len(due) < lookBatch {
 			due = append(due, s)
 		}
 	}
@@ -101,7 +101,7 @@ func (f *fleet) look(now time.Time) {
 					continue
 				}
 				if err != nil { // Postgres is away; its absence is told elsewhere
-					s.looks.at = time.Now().Add(lookRarest / 2)
+					s.looks.at = f.clock.now().mono + mono(lookRarest/2)
 					continue
 				}
 				if s.row.Rest.Since.Equal(queries[i].Since) {
@@ -127,13 +127,13 @@ func (f *fleet) verdicts() sql.Verdicts {
 func interruption(text string, c worker.Cause) string { return fmt.Sprintf("%s (%s:", text, c) }
 
 // learn does what follows from how the newest runs of a source ended, as it was read at a time.
-func (f *fleet) learn(s *source, v sql.Streak, asked time.Time) {
-	now := time.Now()
-	s.looks.at = time.Time{}
-	if s.looks.since.After(asked) || v.Open || v.Newest.Before(f.wall(s.looks.since)) { // there is more to come
-		s.looks.at = now.Add(min(max(lookEvery, now.Sub(s.looks.since)/4), lookRarest))
+func (f *fleet) learn(s *source, v sql.Streak, asked moment) {
+	now := f.clock.now()
+	s.looks.at = 0
+	if s.looks.since.mono > asked.mono || v.Open || v.Newest.Before(s.looks.since.wall) { // there is more to come
+		s.looks.at = now.mono + min(max(mono(lookEvery), (now.mono-s.looks.since.mono)/4), mono(lookRarest))
 	}
-	paused := s.row.PausedUntil.After(f.wall(now))
+	paused := s.row.PausedUntil.After(now.wall)
 	switch {
 	case !s.rests():
 		if most := s.adapter.MaxFailures; most > 0 && v.Failures >= most && !paused {
@@ -151,11 +151,11 @@ func (f *fleet) learn(s *source, v sql.Streak, asked time.Time) {
 		f.rest(s, s.row.Rest.Level+1, "the probe failed", v.NewestError)
 		return
 	}
-	if !v.Open && !s.looks.since.After(asked) {
+	if !v.Open && s.looks.since.mono <= asked.mono {
 		s.looks.clear = true
 	}
-	if !v.Open && !s.looks.probe.IsZero() && now.Sub(s.looks.probe) > f.pauseOf(s, s.row.Rest.Level) {
-		s.looks.probe = time.Time{} // whoever took it opened no run
+	if !v.Open && s.looks.probe != 0 && now.mono-s.looks.probe > mono(f.pauseOf(s, s.row.Rest.Level)) {
+		s.looks.probe = 0 // whoever took it opened no run
 	}
 	f.place(s, now)
 }
@@ -171,23 +171,23 @@ func (f *fleet) pauseOf(s *source, level int) time.Duration {
 
 // rest pauses a source by itself.
 func (f *fleet) rest(s *source, level int, why, last string) {
-	now := time.Now()
+	now := f.clock.now()
 	pause := f.pauseOf(s, level)
 	if last = strings.TrimSpace(last); last != "" {
 		why += "; the last: " + shorten(last)
 	}
-	rest := sql.Rest{Level: level, Since: f.wall(now)}
+	rest := sql.Rest{Level: level, Since: now.wall}
 	s.looks = looks{}
 	f.log(s.code, levelWarning, fmt.Sprintf("paused by itself for %s: %s", pause, why))
 	f.logger.Warn("a source rests", "source", s.code, "for", pause, "times", level, "reason", why)
 	f.metrics.Rested(s.code)
-	f.setPause(s, f.wall(now).Add(pause), why, restedBy, rest)
+	f.setPause(s, now.wall.Add(pause), why, restedBy, rest)
 }
 
 // wake ends the rest of a source.
 func (f *fleet) wake(s *source) {
 	s.looks = looks{}
-	f.setPause(s, time.Time{}, "", "", sql.Rest{Since: f.wall(time.Now())})
+	f.setPause(s, time.Time{}, "", "", sql.Rest{Since: f.clock.now().wall})
 }
 
 // setPause writes a pause, or its end.
@@ -196,7 +196,7 @@ func (f *fleet) setPause(s *source, until time.Time, reason, by string, rest sql
 	f.ownPause(s, &c, until, reason, by)
 	f.ownRest(s, &c, rest)
 	f.change(s, c)
-	f.apply(s, time.Now())
+	f.apply(s, f.clock.now())
 }
 
 // ownPause puts a pause, or its end, into a change and on top of the row.
@@ -227,7 +227,7 @@ func (f *fleet) noteForeignPause(s *source) {
 	f.logger.Info("somebody else changed the pause of a source that rested", "source", s.code, "paused_until", s.row.PausedUntil)
 	s.looks = looks{}
 	c := sql.SourceChange{Source: s.code}
-	f.ownRest(s, &c, sql.Rest{Since: f.wall(time.Now())})
+	f.ownRest(s, &c, sql.Rest{Since: f.clock.now().wall})
 	f.change(s, c)
 	s.own.apply(&s.row)
 }
@@ -238,6 +238,3 @@ func (s *source) restProblem(r *status.Record) {
 		r.Problem = "resting, with one tick as a probe: " + s.row.PauseReason
 	}
 }
-
-// wall is a time as people and the database mean it.
-func (f *fleet) wall(t time.Time) time.Time { return t.Round(0) }

@@ -48,26 +48,26 @@ type source struct {
 	// When the next tick goes out.
 	plan        schedule.Plan
 	planKey     string
-	anchor      time.Time // an interval counts from here
-	due         time.Time // never zero once the source was seen
-	trigger     string    // of the next tick
-	sentTrigger string    // of the last tick
-	redo        bool      // a tick that was deleted comes again with the next start
-	up          bool      // its crawler runs
-	asked       int       // restarts that are under way
-	pushing     bool      // a tick is on its way
-	waits       bool      // our last tick still waited when last looked at
-	toldWaits   bool      // and that was logged
-	paused      bool      // as the last turn saw it
+	anchor      moment // an interval counts from here; zero before the first start
+	due         dueTime
+	trigger     string // of the next tick
+	sentTrigger string // of the last tick
+	redo        bool   // a tick that was deleted comes again with the next start
+	up          bool   // its crawler runs
+	asked       int    // restarts that are under way
+	pushing     bool   // a tick is on its way
+	waits       bool   // our last tick still waited when last looked at
+	toldWaits   bool   // and that was logged
+	paused      bool   // as the last turn saw it
 	retry       time.Duration
-	retryAt     time.Time // a push that failed is tried again then
-	said        string    // the error of its list that was logged last
-	starts      int       // of its crawler
-	heapAt      time.Time
+	retryAt     mono   // a push that failed is tried again then
+	said        string // the error of its list that was logged last
+	starts      int    // of its crawler
+	heapAt      mono
 	heapSlot    int // -1 when it is not in the heap
 	looks       looks
 
-	lastDue time.Time // pushed last, by whichever manager
+	lastDue time.Time // names the last due time that is over: pushed, by whichever manager, or dropped as a tick waited
 
 	rss int64
 	cpu int
