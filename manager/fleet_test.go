@@ -237,34 +237,45 @@ func row(code string, interval int) sql.Source {
 func fleetBubble(t *testing.T, test func(b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		conf := configs.Default()
-		conf.Adapters = map[string]configs.Adapter{"*": conf.Adapters["*"]}
-		b := &bench{t: t, list: map[string][]string{}, last: map[string]time.Time{}, procs: map[string]*fakeProcess{}, bad: map[string]error{}, done: make(chan struct{})}
-		pid := 100
-		b.fleet = &fleet{
-			conf: conf, name: "test", logger: slog.New(slog.DiscardHandler), lists: b, history: b, journal: b,
-			metrics: status.NewMetrics(status.MetricsOptions{}), publish: func(status.Event) {},
-			load: func() (*configs.Config, error) { return conf, nil }, late: func() bool { return false }, bound: func(t time.Time) time.Time { return t },
-		}
-		b.needs = worker.Needs{Start: func(context.Context, process.Spec) (worker.Process, error) {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			pid++
-			return &fakeProcess{pid: pid, exited: make(chan struct{})}, nil
-		}}
-		b.clock.skew = func() time.Duration {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			return b.skew
-		}
-		b.init()
-		ctx, stop := context.WithCancel(t.Context())
-		go func() { _ = b.Run(ctx); close(b.done) }()
+		b := newBench(t)
+		end := b.launch(t.Context())
 		test(b)
-		stop()
-		<-b.done
+		end()
 		time.Sleep(time.Minute) // the second marks
 	})
+}
+
+// newBench is for use in a bubble.
+func newBench(t *testing.T) *bench {
+	conf := configs.Default()
+	conf.Adapters = map[string]configs.Adapter{"*": conf.Adapters["*"]}
+	b := &bench{t: t, list: map[string][]string{}, last: map[string]time.Time{}, procs: map[string]*fakeProcess{}, bad: map[string]error{}, done: make(chan struct{})}
+	pid := 100
+	b.fleet = &fleet{
+		conf: conf, name: "test", logger: slog.New(slog.DiscardHandler), lists: b, history: b, journal: b,
+		metrics: status.NewMetrics(status.MetricsOptions{}), publish: func(status.Event) {},
+		load: func() (*configs.Config, error) { return conf, nil }, late: func() bool { return false }, bound: func(t time.Time) time.Time { return t },
+	}
+	b.needs = worker.Needs{Start: func(context.Context, process.Spec) (worker.Process, error) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		pid++
+		return &fakeProcess{pid: pid, exited: make(chan struct{})}, nil
+	}}
+	b.clock.skew = func() time.Duration {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.skew
+	}
+	b.init()
+	return b
+}
+
+// launch runs the fleet until end is called.
+func (b *bench) launch(ctx context.Context) (end func()) {
+	ctx, stop := context.WithCancel(ctx)
+	go func() { _ = b.Run(ctx); close(b.done) }()
+	return func() { stop(); <-b.done }
 }
 
 // track makes crash find the processes of a source.
