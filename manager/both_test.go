@@ -154,7 +154,7 @@ func TestTwoFleetsOnOneRedis(t *testing.T) {
 		var benches [2]*bench
 		for i, p := range pushers {
 			b := newBench(t)
-			b.lists, p.fleet, b.skew = p, b.fleet, time.Duration(i)*1700*time.Millisecond
+			b.lists, p.fleet, b.skew = p, b.fleet, time.Duration(i)*17*time.Second
 			benches[i] = b
 			defer b.launch(t.Context())()
 			b.poll(rows...)

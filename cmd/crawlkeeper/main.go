@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	_ "time/tzdata" // cron lines have time zones, also on a host that has no zoneinfo
 
 	"github.com/redis/go-redis/v9"
 

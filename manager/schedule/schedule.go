@@ -23,9 +23,9 @@ type Plan struct {
 
 var parser = cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 
-// Every is a plan of equal intervals. It refuses what is not positive, or absurdly long.
+// Every is a plan of equal intervals. It refuses what is shorter than a second, or absurdly long.
 func Every(interval, jitter time.Duration) (Plan, error) {
-	if interval <= 0 || interval > MaxInterval {
+	if interval < time.Second || interval > MaxInterval {
 		return Plan{}, fmt.Errorf("an interval of %d s is not between 1 s and 10 years", int64(interval/time.Second))
 	}
 	if err := checkJitter(jitter); err != nil {
@@ -47,14 +47,14 @@ func Cron(line, zone string, jitter time.Duration) (Plan, error) {
 	if err != nil || zone == "Local" {
 		return Plan{}, fmt.Errorf("unknown time zone %q", zone)
 	}
+	if text, ok := strings.CutPrefix(line, "@every "); ok {
+		return everyLine(line, text, jitter)
+	}
 	parsed, err := parser.Parse(line)
 	if err != nil {
 		return Plan{}, fmt.Errorf("cron line %q: %w", line, err)
 	}
-	switch s := parsed.(type) {
-	case cron.ConstantDelaySchedule:
-		return Every(s.Delay, jitter)
-	case *cron.SpecSchedule:
+	if s, ok := parsed.(*cron.SpecSchedule); ok {
 		if slices.Contains([]uint64{s.Second, s.Minute, s.Hour, s.Dom, s.Month, s.Dow}, 0) {
 			return Plan{}, fmt.Errorf("cron line %q: a field is an empty list", line) // Next would try every second of five years
 		}
@@ -65,6 +65,18 @@ func Cron(line, zone string, jitter time.Duration) (Plan, error) {
 		return p, nil
 	}
 	return Plan{}, fmt.Errorf("cron line %q: not understood", line)
+}
+
+// everyLine reads an interval without robfig/cron, which makes a second of everything shorter, and of what is negative.
+func everyLine(line, text string, jitter time.Duration) (Plan, error) {
+	interval, err := time.ParseDuration(text)
+	if err != nil {
+		return Plan{}, fmt.Errorf("cron line %q: %w", line, err)
+	}
+	if interval < time.Second {
+		return Plan{}, fmt.Errorf("cron line %q: an interval is at least 1 s", line)
+	}
+	return Every(interval, jitter)
 }
 
 func checkJitter(jitter time.Duration) error {

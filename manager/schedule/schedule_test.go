@@ -89,14 +89,22 @@ func TestBadPlans(t *testing.T) {
 		{"0 , * * *", "", "empty list"},
 		{"* * * * *", "Mars/Olympus", "time zone"},
 		{"CRON_TZ=Asia/Tokyo 0 0 * * *", "", "time zone"},
-		{"@every 0s", "", ""}, // robfig makes it a second
+		{"@every 0s", "", "at least 1 s"},
+		{"@every -5m", "", "at least 1 s"},
+		{"@every 1ms", "", "at least 1 s"},
+		{"@every 999ms", "", "at least 1 s"},
+		{"@every soon", "", "invalid duration"},
+		{"@every", "", "cron line"},
+		{"@every 100000h", "", "10 years"},
+		{"@every 1s", "", ""},
+		{"@every 1.5s", "", ""},
 	} {
 		_, err := Cron(c.line, c.zone, 0)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%q in %q: %v, want %q", c.line, c.zone, err, c.want)
 		}
 	}
-	for _, d := range []time.Duration{0, -time.Second, MaxInterval + 1} {
+	for _, d := range []time.Duration{0, -time.Second, time.Second - 1, MaxInterval + 1} {
 		if _, err := Every(d, 0); err == nil {
 			t.Errorf("an interval of %v was taken", d)
 		}
