@@ -39,7 +39,7 @@ func TestApply(t *testing.T) {
 		{Code: "bare", Enabled: true, IntervalSeconds: new(300), BackfillHours: new(24)},
 		{Code: "new", Adapter: "rss", Enabled: true, IntervalSeconds: new(300), BackfillHours: new(24),
 			Payload: json.RawMessage(`{"url": "http://x/"}`), Jitter: 1500 * time.Millisecond},
-		{Code: "old", Enabled: true, IntervalSeconds: new(5), BackfillHours: new(7), ConsecutiveFailures: 2, PausedUntil: FarFuture,
+		{Code: "old", Enabled: true, IntervalSeconds: new(5), BackfillHours: new(7), ConsecutiveFailures: 2, PausedUntil: FarFuture, OwnPause: FarFuture,
 			History:  History{Target: "2025-01-01T00:00:00+00:00", Position: "2026-01-01T00:00:00+00:00"},
 			Schedule: "* * * * *", Timezone: "UTC", PauseReason: "why", PausedBy: "me", Wanted: WantedStopped},
 	}

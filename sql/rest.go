@@ -51,3 +51,12 @@ func (s *Store) Streaks(ctx context.Context, sources []StreakQuery, v Verdicts) 
 	}
 	return streaks, nil
 }
+
+// RunsIndexed tells whether the newest runs of a source can be found without reading all of that source.
+func (s *Store) RunsIndexed(ctx context.Context) (bool, error) {
+	indexed, err := s.q.RunsIndexed(ctx)
+	if err != nil {
+		return false, fmt.Errorf("look for an index of crawl_runs: %w", err)
+	}
+	return indexed, nil
+}

@@ -20,7 +20,8 @@ func TestSourcesAsTheOldManagerSawThem(t *testing.T) {
 			('elsewhere', 'shops', 'rss', true, 300, 24, null, null, null, null, null);
 		INSERT INTO sources (code, collector) VALUES ('nulls', 'news');
 		INSERT INTO crawl_source_options VALUES
-			('full', '*/5 * * * *', 'Europe/Berlin', 1.5, '{"url": "http://x/"}', 'why', 'who', 'stopped');`)
+			('full', '*/5 * * * *', 'Europe/Berlin', 1.5, '{"url": "http://x/"}', 'why', 'who', 'stopped');
+		UPDATE crawl_source_options SET paused_until = '2026-12-01 00:00:00+00'`)
 	got, err := open(t, pg).Sources(t.Context(), "news")
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +33,7 @@ func TestSourcesAsTheOldManagerSawThem(t *testing.T) {
 			History:     History{Target: "2026-11-29T10:41:00.123456+00:00", Position: "2026-11-29T22:00:00+00:00"},
 			PausedUntil: time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC), Schedule: "*/5 * * * *", Timezone: "Europe/Berlin",
 			Jitter: 1500 * time.Millisecond, Payload: json.RawMessage(`{"url": "http://x/"}`), PauseReason: "why", PausedBy: "who",
-			Wanted: WantedStopped},
+			Wanted: WantedStopped, OwnPause: time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)},
 		{Code: "long ago", Enabled: true, IntervalSeconds: new(2147483647), BackfillHours: new(0), History: History{Done: true}},
 		{Code: "nulls"},
 	}

@@ -88,7 +88,24 @@ func (d *doctor) tableFindings(ctx context.Context) []finding {
 		findings = append(findings, warn("several rows of sources have the same code, only the first counts: "+some(codes),
 			"delete all but one of each, and give the table a unique key on code"))
 	}
-	return findings
+	return append(findings, d.indexFindings(ctx)...)
+}
+
+// indexFindings are about what max_failures reads.
+func (d *doctor) indexFindings(ctx context.Context) []finding {
+	rests := false
+	for _, a := range d.conf.Adapters {
+		rests = rests || a.MaxFailures > 0
+	}
+	if !rests {
+		return nil
+	}
+	indexed, err := d.store.RunsIndexed(ctx)
+	if err != nil || indexed {
+		return nil // whatever is wrong there is said elsewhere
+	}
+	return []finding{warn("max_failures looks for the newest runs of a source, and crawl_runs has no index for that: it gets slow as runs pile up",
+		"CREATE INDEX CONCURRENTLY ON crawl_runs (source_code, started_at)")}
 }
 
 func (d *doctor) postgresClock(ctx context.Context) finding {

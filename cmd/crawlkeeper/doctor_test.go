@@ -365,6 +365,19 @@ func TestDoctorTestsTheRightsInPostgres(t *testing.T) {
 	}
 }
 
+func TestDoctorKnowsTheIndexThatRestNeeds(t *testing.T) {
+	t.Parallel()
+	c := newClinic(t, "  tired: {command: [true], max_failures: 3}\n")
+	says := []string{"crawl_runs has no index", "CREATE INDEX CONCURRENTLY ON crawl_runs (source_code, started_at)"}
+	if r := c.examine(t); !r.has(levelWarn, "postgres", says...) {
+		t.Errorf("%q is missing in\n%s", says, r)
+	}
+	c.pg.Exec(t, "CREATE INDEX ON crawl_runs (source_code, started_at)")
+	if r := c.examine(t); r.has(levelWarn, "postgres", says...) {
+		t.Errorf("the index is there\n%s", r)
+	}
+}
+
 func TestDoctorSeesAHandWrittenManager(t *testing.T) {
 	t.Parallel()
 	c := newClinic(t, "")

@@ -32,3 +32,13 @@ RETURNING coalesce(id::text, '')::text AS id;
 
 -- name: Clock :one
 SELECT clock_timestamp()::timestamptz AS now;
+
+-- name: RunsIndexed :one
+-- Whether the newest runs of a source can be found without reading them all; true too where crawl_runs is no table.
+SELECT (c.relkind NOT IN ('r', 'p') OR EXISTS (
+  SELECT FROM pg_catalog.pg_index i
+  JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0] AND a.attname = 'source_code'
+  JOIN pg_catalog.pg_attribute b ON b.attrelid = i.indrelid AND b.attnum = i.indkey[1] AND b.attname = 'started_at'
+  WHERE i.indrelid = c.oid AND i.indisvalid AND i.indpred IS NULL
+))::boolean AS indexed
+FROM pg_catalog.pg_class c WHERE c.oid = to_regclass('crawl_runs');
