@@ -82,6 +82,8 @@ type Adapter struct {
 	Restart Restart `yaml:"restart"`
 	// What becomes of the crawler's standard output and standard error.
 	Output Output `yaml:"output"`
+	// Checks of crawlers that run, a list of mappings: what is looked at, how often, and what becomes of a crawler that is not well.
+	Health []Check `yaml:"health"`
 }
 
 // MostFailures is the highest [Adapter.MaxFailures]: so many runs are read to count them.

@@ -51,6 +51,8 @@ func (d *decoder) value(key, n *yaml.Node, v reflect.Value, path string) {
 		d.output(n, v, path)
 	case *Targets:
 		d.targets(n, target, path)
+	case *[]Check:
+		d.checks(n, target, path)
 	default:
 		switch v.Kind() {
 		case reflect.Struct:

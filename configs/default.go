@@ -57,6 +57,7 @@ func defaultAdapter() Adapter {
 		PauseFor:    PauseFor{Min: 5 * time.Minute, Max: 6 * time.Hour},
 		Restart:     Restart{Policy: RestartAlways},
 		Output:      Output{To: Targets{OutputForward}, MaxSize: 10 << 20, MaxAge: 7 * 24 * time.Hour, Keep: 5, Compress: true},
+		Health:      []Check{},
 	}
 }
 

@@ -124,6 +124,8 @@ func (g *generator) value(f reflect.StructField, v reflect.Value) *schema {
 		return &schema{AnyOf: append(append([]*schema{}, short...), whole)}
 	case []string:
 		return g.list(nil, value)
+	case []Check:
+		return &schema{Type: orNothing("array"), Items: g.object(reflect.ValueOf(defaultCheck()))}
 	case Secret:
 		return &schema{Type: orNothing("string"), Default: value.Reveal()}
 	case Env, map[string]string:
@@ -166,7 +168,7 @@ func (g *generator) list(words, value []string) *schema {
 // fieldDocs reads the comments above the fields of this package's structs, which are the descriptions in the schema.
 func fieldDocs(t *testing.T) map[string]string {
 	docs := map[string]string{}
-	for _, file := range []string{"config.go", "adapter.go", "output.go"} {
+	for _, file := range []string{"config.go", "adapter.go", "output.go", "health.go"} {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
@@ -192,7 +194,7 @@ func fieldDocs(t *testing.T) map[string]string {
 func TestEveryFieldIsDescribed(t *testing.T) {
 	t.Parallel()
 	docs := fieldDocs(t)
-	for _, v := range []any{Config{}, Redis{}, Keys{}, Postgres{}, Manager{}, HTTP{}, Log{}, Runs{}, Keep{}, Adapter{}, Backoff{}, Restart{}, Output{}} {
+	for _, v := range []any{Config{}, Redis{}, Keys{}, Postgres{}, Manager{}, HTTP{}, Log{}, Runs{}, Keep{}, Adapter{}, Backoff{}, Restart{}, PauseFor{}, Output{}, Check{}} {
 		for f := range reflect.TypeOf(v).Fields() {
 			if f.IsExported() && (docs[reflect.TypeOf(v).Name()+"."+f.Name] == "" || f.Tag.Get("yaml") == "") {
 				t.Errorf("%T.%s has no comment or no key", v, f.Name)
