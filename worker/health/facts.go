@@ -14,15 +14,26 @@ type asker struct {
 	waiting []*look
 	busy    bool
 	away    bool
+	rest    time.Time // not asked before
 	back    time.Time // when the server answered again after it was away; zero where it never was
 }
 
 func (a *asker) wait(l *look) { a.waiting = append(a.waiting, l) }
 
-// next asks for all that wait, where no question is under way.
-func (a *asker) next(ctx context.Context, m *Monitor, now time.Time) {
-	if a.busy || len(a.waiting) == 0 {
-		return
+// restShare is how much longer a server has its rest than a question took it, and longestRest bounds that: a table of runs
+// without the right index must not be read all the time.
+const (
+	restShare   = 9
+	longestRest = 15 * time.Second
+)
+
+// next asks for all that wait, where no question is under way. It returns when to come again, at the latest.
+func (a *asker) next(ctx context.Context, m *Monitor, now time.Time) time.Duration {
+	switch {
+	case a.busy || len(a.waiting) == 0:
+		return idle
+	case now.Before(a.rest):
+		return a.rest.Sub(now)
 	}
 	due := a.waiting
 	a.waiting, a.busy = nil, true
@@ -31,7 +42,7 @@ func (a *asker) next(ctx context.Context, m *Monitor, now time.Time) {
 		defer cancel()
 		answer, err := a.ask(ctx, due)
 		m.post(func(context.Context) {
-			a.busy = false
+			a.busy, a.rest = false, time.Now().Add(min(restShare*time.Since(now), longestRest))
 			if err != nil {
 				a.away = true
 				for _, l := range due {
@@ -45,6 +56,7 @@ func (a *asker) next(ctx context.Context, m *Monitor, now time.Time) {
 			answer(now, a.back)
 		})
 	})
+	return idle
 }
 
 // askKeys asks Redis.

@@ -25,7 +25,8 @@ const firstPause = 250 * time.Millisecond
 // pause until the next look. The first regular one is shortened, by half at most, so that checks of crawlers that started
 // together do not stay together.
 func (l *look) pause(m *Monitor, now time.Time) time.Duration {
-	if l.Kind.Gates() && l.tally.is == undecided && now.Sub(l.watch.Started) < l.After && l.steps >= 0 {
+	soon := l.steps == 0 || l.steps > 0 && now.Sub(l.watch.Started) < l.After
+	if l.Kind.Gates() && l.tally.is == undecided && soon {
 		if d := firstPause << min(l.steps, 20); d < l.Every {
 			l.steps++
 			return d

@@ -133,12 +133,11 @@ func (m *Monitor) runOnce(ctx context.Context) time.Duration {
 	for len(m.due) > 0 && !m.due[0].at.After(now) {
 		m.start(heap.Pop(&m.due).(*look), now)
 	}
-	m.keys.next(ctx, m, now)
-	m.runs.next(ctx, m, now)
-	if len(m.due) == 0 {
-		return idle
+	wait := min(m.keys.next(ctx, m, now), m.runs.next(ctx, m, now))
+	if len(m.due) > 0 {
+		wait = min(wait, time.Until(m.due[0].at))
 	}
-	return min(idle, time.Until(m.due[0].at))
+	return wait
 }
 
 func (m *Monitor) begin(ctx context.Context, t Target) {

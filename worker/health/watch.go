@@ -36,11 +36,10 @@ func (w *watch) judge(always bool) {
 	if !decided || w.ended {
 		return
 	}
-	w.passed = true
-	if !always && v == w.last {
+	if w.passed && v == w.last && !always {
 		return
 	}
-	w.last, w.ended = v, v.End
+	w.passed, w.last, w.ended = true, v, v.End
 	w.Judge(v)
 }
 
