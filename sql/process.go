@@ -47,6 +47,7 @@ type Process struct {
 	PeakMemory  int64 // bytes
 	CPUTime     time.Duration
 	Swept       int
+	Evidence    []string // what it did when it was found not to be well
 }
 
 // ProcessFilter chooses rows of crawl_processes; zero fields choose all.
@@ -93,6 +94,9 @@ func processOf(row db.CrawlProcess) Process {
 	}
 	if row.LastLines.Valid {
 		p.LastLines = strings.Split(row.LastLines.String, "\n")
+	}
+	if row.Evidence.Valid {
+		p.Evidence = strings.Split(row.Evidence.String, "\n")
 	}
 	// A command that is no list of texts was not written by us; the row is shown without it.
 	if json.Unmarshal(row.Command, &p.Command) != nil {
@@ -156,6 +160,7 @@ func processColumns(list []Process) (c db.UpsertProcessesParams) {
 		c.PeakMemories = append(c.PeakMemories, p.PeakMemory)
 		c.CpuSeconds = append(c.CpuSeconds, p.CPUTime.Seconds())
 		c.Swepts = append(c.Swepts, int32(p.Swept))
+		c.Evidences = append(c.Evidences, clean(strings.Join(p.Evidence, "\n")))
 	}
 	return c
 }

@@ -52,6 +52,20 @@ func (s *Store) Runs(ctx context.Context, f RunFilter) ([]CrawlRun, error) {
 	return runs, nil
 }
 
+// OpenRuns tells when the oldest run that is open was begun, of each of these sources that has one. Those of a backfill do not
+// count: they belong to other processes.
+func (s *Store) OpenRuns(ctx context.Context, sources []string) (map[string]time.Time, error) {
+	rows, err := s.q.OpenRuns(ctx, sources)
+	if err != nil {
+		return nil, fmt.Errorf("list open runs: %w", err)
+	}
+	open := make(map[string]time.Time, len(rows))
+	for _, row := range rows {
+		open[row.Source] = timeOf(row.StartedAt)
+	}
+	return open, nil
+}
+
 func count(n pgtype.Int8) *int64 {
 	if !n.Valid {
 		return nil

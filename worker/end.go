@@ -22,6 +22,9 @@ func (w *Worker) end(ctx context.Context, p Process, inc *Incarnation, cause Cau
 	w.move(Stopping, cause)
 	if cause != "" {
 		inc.By = by
+		if w.judge != nil && w.judge.End == cause {
+			inc.Evidence = w.evidence(ctx, p)
+		}
 		w.stop(ctx, p)
 	}
 	if !w.sweepLeader(ctx, p) {

@@ -69,4 +69,5 @@ type Incarnation struct {
 	PeakMemory  int64    // bytes, the highest seen; 0 is unknown
 	Reason      string   // Scrapy's `Spider closed (REASON)`, where it was written
 	LastLines   []string // where nobody asked for the end
+	Evidence    []string // what it did and had printed when it was found not to be well, before it was ended for that
 }

@@ -42,6 +42,7 @@ type Needs struct {
 	Open     func() (*output.Stream, error)  // output of the next process; nil is none
 	Gate     func(ctx context.Context) error // waits until a start is allowed; nil is always
 	Clean    func(ctx context.Context)       // what must be gone before a start; nil is nothing
+	Look     func(pid int) []string          // what a tree does, before it is ended for not being well; may take for ever; nil is nothing
 	Observer Observer
 	Kill     <-chan struct{} // closed: whoever is asked to end gets no more time
 	Logger   *slog.Logger

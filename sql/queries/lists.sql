@@ -32,3 +32,10 @@ WHERE (@source::text = '' OR l.source_code::text = @source::text)
   AND (sqlc.narg(since)::timestamptz IS NULL OR l.created_at >= sqlc.narg(since)::timestamptz)
 ORDER BY l.created_at DESC NULLS LAST, l.id DESC
 LIMIT @max_rows::bigint;
+
+-- name: OpenRuns :many
+-- When the oldest run that is open was begun, of each of these sources that has one. Those of a backfill belong to others.
+SELECT r.source_code::text AS source, min(r.started_at)::timestamptz AS started_at
+FROM crawl_runs r
+WHERE r.source_code::text = ANY(@sources::text[]) AND r.status::text = 'running' AND r.trigger::text <> 'backfill' AND r.started_at IS NOT NULL
+GROUP BY r.source_code;

@@ -72,8 +72,41 @@ func (q *Queries) Logs(ctx context.Context, arg LogsParams) ([]LogsRow, error) {
 	return items, nil
 }
 
+const openRuns = `-- name: OpenRuns :many
+SELECT r.source_code::text AS source, min(r.started_at)::timestamptz AS started_at
+FROM crawl_runs r
+WHERE r.source_code::text = ANY($1::text[]) AND r.status::text = 'running' AND r.trigger::text <> 'backfill' AND r.started_at IS NOT NULL
+GROUP BY r.source_code
+`
+
+type OpenRunsRow struct {
+	Source    string
+	StartedAt pgtype.Timestamptz
+}
+
+// When the oldest run that is open was begun, of each of these sources that has one. Those of a backfill belong to others.
+func (q *Queries) OpenRuns(ctx context.Context, sources []string) ([]OpenRunsRow, error) {
+	rows, err := q.db.Query(ctx, openRuns, sources)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OpenRunsRow
+	for rows.Next() {
+		var i OpenRunsRow
+		if err := rows.Scan(&i.Source, &i.StartedAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const processes = `-- name: Processes :many
-SELECT p.id, p.source, p.kind, p.parent, p.manager, p.host, p.boot_id, p.pid, p.start_time, p.fingerprint, p.command, p.binary_path, p.dir, p.status, p.queued_at, p.started_at, p.ended_at, p.exit_code, p.signal, p.cause, p.asked_by, p.last_lines, p.peak_memory, p.cpu_seconds, p.swept
+SELECT p.id, p.source, p.kind, p.parent, p.manager, p.host, p.boot_id, p.pid, p.start_time, p.fingerprint, p.command, p.binary_path, p.dir, p.status, p.queued_at, p.started_at, p.ended_at, p.exit_code, p.signal, p.cause, p.asked_by, p.last_lines, p.peak_memory, p.cpu_seconds, p.swept, p.evidence
 FROM crawl_processes p
 WHERE ($1::text = '' OR p.source = $1::text)
   AND ($2::text = '' OR p.id::text = $2::text OR p.parent::text = $2::text)
@@ -132,6 +165,7 @@ func (q *Queries) Processes(ctx context.Context, arg ProcessesParams) ([]CrawlPr
 			&i.PeakMemory,
 			&i.CpuSeconds,
 			&i.Swept,
+			&i.Evidence,
 		); err != nil {
 			return nil, err
 		}
