@@ -11,6 +11,22 @@ import (
 	"crawlkeeper/internal/testenv"
 )
 
+func TestOpenRuns(t *testing.T) {
+	t.Parallel()
+	pg := migrated(t)
+	pg.Exec(t, `INSERT INTO crawl_runs (source_code, status, trigger, started_at) VALUES
+		('a', 'running', 'schedule', '2026-11-29 12:00:02+00'), ('a', 'running', 'schedule', '2026-11-29 12:00:01+00'), ('a', 'failed', 'schedule', '2026-11-29 12:00:00+00'),
+		('b', 'running', 'backfill', now()), ('b', 'running', null, now()), ('b', 'running', 'schedule', null), ('c', 'succeeded', 'schedule', now()),
+		('other', 'running', 'schedule', now())`)
+	got, err := open(t, pg).OpenRuns(t.Context(), []string{"a", "b", "c", "missing"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]time.Time{"a": at(1)}, got, cmp.Transformer("text", func(t time.Time) string { return t.UTC().Truncate(time.Second).String() })); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestRuns(t *testing.T) {
 	t.Parallel()
 	for name, id := range map[string]string{"bigint": "7", "uuid": "01234567-89ab-7def-8123-456789abcdef"} {

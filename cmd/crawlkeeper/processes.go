@@ -8,13 +8,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"crawlkeeper/sql"
 )
 
 // ProcessesCmd lists the processes that were started, with what is known of their ends.
 type ProcessesCmd struct {
 	jsonFlag
-	Code    string `arg:"" optional:"" help:"Only of this source."`
+	Code    string `arg:"" optional:"" help:"Only of this source; or the id of a process: all that is known of it and of what was run for it."`
 	Limit   int    `help:"At most so many, the youngest first; 0 is all." default:"20"`
 	Open    bool   `help:"Only those that have not ended."`
 	Tree    bool   `help:"What of them is alive now, as trees, on this machine."`
@@ -27,7 +29,11 @@ func (c *ProcessesCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	list, err := store.Processes(ctx, sql.ProcessFilter{Source: c.Code, Open: c.Open || c.Tree, Limit: c.Limit})
+	filter := sql.ProcessFilter{Source: c.Code, Open: c.Open || c.Tree, Limit: c.Limit}
+	if id, err := uuid.Parse(c.Code); err == nil && len(c.Code) == 36 {
+		filter.Source, filter.ID, c.Verbose = "", id.String(), true
+	}
+	list, err := store.Processes(ctx, filter)
 	if err != nil {
 		return explain(ctx, store, err)
 	}
@@ -143,6 +149,12 @@ func (a *app) printProcess(p sql.Process, now time.Time) error {
 	for _, line := range p.LastLines {
 		b.WriteString(paint("  | "+clean(line), dim, v) + "\n")
 	}
+	if len(p.Evidence) > 0 {
+		b.WriteString("  found not to be well; until then it had printed and did:\n")
+	}
+	for _, line := range p.Evidence {
+		b.WriteString(paint("  : "+clean(line), dim, v) + "\n")
+	}
 	return a.printf("%s\n", b.String())
 }
 
@@ -174,6 +186,7 @@ type processJSON struct {
 	PeakMemory  *int64   `json:"peak_memory"`
 	CPUSeconds  *float64 `json:"cpu_seconds"`
 	Swept       int      `json:"swept"`
+	Evidence    []string `json:"evidence"`
 }
 
 func processToJSON(p sql.Process) processJSON {
@@ -183,6 +196,7 @@ func processToJSON(p sql.Process) processJSON {
 		Dir: orNull(p.Dir), Status: p.Status, QueuedAt: timeOrNull(p.QueuedAt), StartedAt: timeOrNull(p.StartedAt), EndedAt: timeOrNull(p.EndedAt),
 		ExitCode: p.ExitCode, Signal: orNull(p.Signal), Cause: orNull(p.Cause), By: orNull(p.By), LastLines: append([]string{}, p.LastLines...),
 		PeakMemory: orNull(p.PeakMemory), CPUSeconds: orNull(p.CPUTime.Seconds()), Swept: p.Swept,
+		Evidence: append([]string{}, p.Evidence...),
 	}
 	if d, over := ran(p); over {
 		j.RanSeconds = new(d.Seconds())

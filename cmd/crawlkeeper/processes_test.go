@@ -32,6 +32,12 @@ func TestProcesses(t *testing.T) {
 		`2 h ago     a        41  exited   crashed             1            1 h  66 MiB  1.5 s      2  manager  \x1b[31mtwo`)
 	call(t, environ, "processes", "a", "-v").want(t, exitDone, "  end      crashed, exit 1, ran 1 h, asked for by manager\n  used     memory 66 MiB, CPU 1.5 s, swept 2\n  command  scrapy crawl a\n  binary   /usr/bin/scrapy in .\n  | one\n  | \\x1b[31mtwo\n", "")
 
+	pg.Exec(t, `UPDATE crawl_processes SET evidence = E'pid 41 scrapy: state D\n  tcp a -> b' WHERE pid = 41`)
+	call(t, environ, "processes", "0196f0a0-0000-7000-8000-000000000001").want(t, exitDone, "  | one\n  | \\x1b[31mtwo\n  found not to be well; until then it had printed and did:\n  : pid 41 scrapy: state D\n  :   tcp a -> b\n", "")
+	if out := call(t, environ, "processes", "0196f0a0-0000-7000-8000-000000000001", "--json").stdout; !strings.Contains(out, `"evidence":["pid 41 scrapy: state D","  tcp a -> b"]`) || strings.Count(out, `"id"`) != 2 {
+		t.Errorf("the process and its hook are %s", out)
+	}
+
 	var object struct{ Processes []map[string]any }
 	if err := json.Unmarshal([]byte(call(t, environ, "processes", "a", "--open", "--json").stdout), &object); err != nil {
 		t.Fatal(err)
