@@ -12,6 +12,7 @@ import (
 	"crawlkeeper/sql"
 	"crawlkeeper/status"
 	"crawlkeeper/worker"
+	"crawlkeeper/worker/health"
 	"crawlkeeper/worker/output"
 )
 
@@ -55,6 +56,8 @@ type fleet struct {
 	publish         func(status.Event)
 	outputs         *output.Sinks             // nil: no output is taken (tests)
 	needs           worker.Needs              // what all workers share
+	monitor         *health.Monitor           // watches crawlers whose adapters have checks; nil: nobody does (tests)
+	program         runProgram                // runs the commands of checks
 	late            func() bool               // it is not known whether we are still the active manager
 	bound           func(time.Time) time.Time // cuts a time that may be another manager's already
 	load            func() (*configs.Config, error)

@@ -110,7 +110,8 @@ func (m *Manager) newFleet() *fleet {
 	f := &fleet{
 		conf: m.conf, name: m.conf.Manager.Name, tempRoot: defaultTempRoot(m.spawner.Prefix()), environ: m.Environ, logger: m.Logger,
 		lists: m.lists, history: m.Store, streaks: m.Store, journal: m.journal, metrics: m.metrics, publish: m.events.Publish, outputs: m.outputs,
-		needs: worker.Needs{Start: starter(m.spawner), Gate: m.gate(), Kill: m.Kill},
+		needs:   worker.Needs{Start: starter(m.spawner), Gate: m.gate(), Look: process.Look, Kill: m.Kill},
+		monitor: m.monitor(), program: programs(m.spawner),
 		redis: m.conf.Redis, postgres: m.conf.Postgres.URL, late: m.lease.late, bound: m.lease.bound,
 		load: m.reload, interruptedText: m.conf.Runs.InterruptedText,
 		identity: identity{Manager: m.conf.Manager.Name, Host: host, BootID: process.BootID()},
@@ -177,6 +178,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	feed.start("usage", m.usageLoop)
 	feed.start("repair", m.repairLoop)
 	feed.start("prune", m.pruneLoop)
+	feed.start("checks", m.fleet.monitor.Run)
 
 	<-running.Done()
 	if broken.Err() == nil {

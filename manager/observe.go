@@ -35,6 +35,11 @@ type observer struct {
 func (o observer) Moved(m worker.Move) {
 	o.f.publish(status.Event{Source: m.Source, From: string(m.From), To: string(m.To), Cause: string(m.Cause), At: m.At})
 	f, s := o.f, o.s
+	o.tellHealth(m)
+	if m.To == worker.Stopping {
+		ended := s.worker.Snapshot().ProcessID
+		f.inbox.put(func() { f.unwatch(s, ended) })
+	}
 	switch {
 	case m.To == worker.Running && !m.From.Up():
 		at := m.At
@@ -57,12 +62,24 @@ func (o observer) Process(i worker.Incarnation) {
 			f.metrics.Restarted(string(last.LastExit.Cause))
 		}
 		o.say(slog.LevelInfo, fmt.Sprintf("crawler started pid=%d", i.Pid), "pid", i.Pid, "by", i.By)
+		f.inbox.put(func() { f.watch(o.s) })
 	case worker.StatusEnded:
 		o.mark(i)
 	case worker.StatusExited:
 		f.metrics.Exited(i.Source, string(i.Cause))
 		f.metrics.Swept(i.Source, len(i.Swept))
 		o.tellEnd(i)
+	}
+}
+
+// tellHealth logs one line when a crawler is found not to be well, and one when it is well again.
+func (o observer) tellHealth(m worker.Move) {
+	unwell := func(p worker.Phase) bool { return p == worker.Unhealthy || p == worker.Stalled }
+	switch why := o.s.worker.Snapshot().Unwell; {
+	case unwell(m.To):
+		o.say(slog.LevelWarn, fmt.Sprintf("crawler is %s: %s", m.To, why), "phase", m.To)
+	case unwell(m.From) && m.To == worker.Running && why == "":
+		o.say(slog.LevelInfo, "crawler is well again", "phase", m.To)
 	}
 }
 
@@ -149,6 +166,7 @@ func processRow(i worker.Incarnation, who identity) sql.Process {
 		Pid: i.Pid, StartTime: i.StartTime, Fingerprint: i.Fingerprint, Command: configs.MaskArgs(i.Argv), Binary: i.Binary, Dir: i.Dir,
 		Status: i.Status, QueuedAt: i.QueuedAt, StartedAt: i.StartedAt, EndedAt: i.EndedAt,
 		Cause: string(i.Cause), By: i.By, LastLines: slices.Clone(i.LastLines), PeakMemory: i.PeakMemory, CPUTime: i.Exit.CPUTime, Swept: len(i.Swept),
+		Evidence: slices.Clone(i.Evidence),
 	}
 	if i.Status == worker.StatusEnded {
 		row.Status = sql.ProcessRunning // its tree is not gone yet

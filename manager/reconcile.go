@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"time"
 
 	"crawlkeeper/configs"
@@ -139,11 +140,15 @@ func (f *fleet) refresh(s *source, now moment) {
 		return
 	}
 	if s.spec == nil || !s.specOf.Equal(adapter) {
+		rewatch := s.spec != nil && !reflect.DeepEqual(s.specOf.Health, adapter.Health)
 		s.spec, s.specOf = workerSpec(s.code, adapter, f.tempRoot, f.environment), adapter
 		if s.output != nil {
 			if err := s.output.Configure(outputOptions(s.code, adapter.Output)); err != nil {
 				f.logger.Error("the output of a source cannot be set", "source", s.code, "error", err)
 			}
+		}
+		if rewatch {
+			f.rewatch(s)
 		}
 	}
 }

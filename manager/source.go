@@ -169,6 +169,7 @@ func workerSpec(code string, a configs.Adapter, tempRoot string, env func(config
 		Env:         func() []string { return env(a, code) },
 		StopSignal:  unix.SignalNum(a.StopSignal),
 		StopTimeout: a.StopTimeout,
+		Judged:      gated(a.Health),
 		Delay:       worker.Delay{Min: a.Backoff.Min, Max: a.Backoff.Max, Stable: a.Backoff.Stable, Jitter: a.Backoff.Jitter},
 		Restart:     worker.Policy{When: worker.When(a.Restart.Policy), Max: a.Restart.Max, Within: a.Restart.Within},
 	}

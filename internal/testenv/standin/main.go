@@ -28,6 +28,7 @@ type options struct {
 	tree   treeOptions
 	output outputOptions
 	ticks  tickOptions
+	sick   sickOptions
 }
 
 func main() {
@@ -39,6 +40,7 @@ func main() {
 	o.tree.register()
 	o.output.register()
 	o.ticks.register()
+	o.sick.register()
 	flag.Parse()
 	if err := run(&o); err != nil {
 		fmt.Fprintln(os.Stderr, "standin:", err)
@@ -60,11 +62,14 @@ func run(o *options) error {
 	if err := o.tree.grow(); err != nil {
 		return err
 	}
-	if err := o.output.write(); err != nil {
+	if err := o.output.write(&o.sick); err != nil {
 		return err
 	}
 	if o.ticks.take {
-		go o.ticks.loop(o.code)
+		go o.ticks.loop(o.code, &o.sick)
+	}
+	if o.sick.beat > 0 {
+		go o.sick.goOn(o.code)
 	}
 	return o.life.live(signals, &o.tree)
 }

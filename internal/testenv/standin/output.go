@@ -33,7 +33,7 @@ func (o *outputOptions) register() {
 	flag.BoolVar(&o.closing, "close-stdout", false, "close stdout and stderr then")
 }
 
-func (o *outputOptions) write() error {
+func (o *outputOptions) write(sick *sickOptions) error {
 	out := os.Stdout
 	if o.toStderr {
 		out = os.Stderr
@@ -56,7 +56,7 @@ func (o *outputOptions) write() error {
 		return fmt.Errorf("print: %w", err)
 	}
 	if o.every > 0 {
-		go o.goOn(out)
+		go o.goOn(out, sick)
 	}
 	if o.closing {
 		return closeBoth()
@@ -64,8 +64,9 @@ func (o *outputOptions) write() error {
 	return nil
 }
 
-func (o *outputOptions) goOn(out io.Writer) {
+func (o *outputOptions) goOn(out io.Writer, sick *sickOptions) {
 	for i := 1; ; i++ {
+		sick.wait()
 		fmt.Fprintf(out, "still here %d\n", i)
 		time.Sleep(o.every)
 	}

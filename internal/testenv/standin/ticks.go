@@ -26,23 +26,24 @@ func (o *tickOptions) register() {
 const retryPause = 50 * time.Millisecond
 
 // loop takes ticks for ever; when Redis or Postgres is away it says so and tries again.
-func (o *tickOptions) loop(code string) {
+func (o *tickOptions) loop(code string, sick *sickOptions) {
 	for {
-		if err := o.takeAll(code); err != nil {
+		if err := o.takeAll(code, sick); err != nil {
 			fmt.Fprintln(os.Stderr, "standin:", err)
 		}
 		time.Sleep(retryPause)
 	}
 }
 
-func (o *tickOptions) takeAll(code string) error {
+func (o *tickOptions) takeAll(code string, sick *sickOptions) error {
 	c, err := dialRedis(os.Getenv("CRAWLKEEPER_REDIS_URL"))
 	if err != nil {
 		return fmt.Errorf("take ticks: %w", err)
 	}
 	defer c.close()
 	for {
-		reply, err := c.do("BLPOP", os.Getenv("CRAWLKEEPER_START_URLS_KEY"), "0")
+		sick.wait()
+		reply, err := c.do("BLPOP", os.Getenv("CRAWLKEEPER_START_URLS_KEY"), sick.patience())
 		if err != nil {
 			return fmt.Errorf("take ticks: %w", err)
 		}
@@ -52,7 +53,7 @@ func (o *tickOptions) takeAll(code string) error {
 		if err := reportTick(code, reply[1]); err != nil {
 			return err
 		}
-		if err := o.crawl(code, reply[1]); err != nil {
+		if err := o.crawl(code, reply[1], sick); err != nil {
 			return err
 		}
 	}
@@ -75,7 +76,7 @@ func reportTick(code, tick string) error {
 }
 
 // crawl is one run: a row that is opened, and closed after a while.
-func (o *tickOptions) crawl(code, tick string) error {
+func (o *tickOptions) crawl(code, tick string, sick *sickOptions) error {
 	if !o.runs {
 		time.Sleep(o.runFor)
 		return nil
@@ -97,6 +98,7 @@ func (o *tickOptions) crawl(code, tick string) error {
 		return fmt.Errorf("open run: %w", err)
 	}
 	time.Sleep(o.runFor)
+	sick.wait()
 	_, err = db.query("UPDATE crawl_runs SET status = " + quote(o.outcome) +
 		", finished_at = clock_timestamp() WHERE status = 'running' AND id = " + quote(id))
 	if err != nil {
