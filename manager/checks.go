@@ -39,7 +39,7 @@ func checksOf(list []configs.Check, code string) []health.Check {
 
 // watch has the crawler of a source watched that runs now, where its adapter has checks.
 func (f *fleet) watch(s *source) {
-	if len(s.adapter.Health) > 0 || s.spec != nil && s.spec.Judged {
+	if len(s.adapter.Health) > 0 {
 		f.rewatch(s)
 	}
 }

@@ -50,6 +50,19 @@ func TestAWatchedCrawlerIsStartingUntilItIsWell(t *testing.T) {
 	})
 }
 
+func TestOneThatNobodyWatchesAnyMoreIsRunning(t *testing.T) {
+	t.Parallel()
+	f := &fake{stopTakes: time.Second}
+	bubble(t, f, func(w *Worker, _ context.CancelFunc) {
+		got := ask(t, w, Start, judged)
+		wantPhase(t, w, Starting)
+		w.Want(up) // the same key
+		wantPhase(t, w, Running)
+		wantAnswer(t, got, nil)
+	})
+	equal(t, "phases", f.phases(), []Phase{Pending, Starting, Running, Stopping, Stopped})
+}
+
 func TestAVerdictMayEndAProcess(t *testing.T) {
 	t.Parallel()
 	f := &fake{stopTakes: time.Second}

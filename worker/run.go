@@ -121,8 +121,8 @@ func (w *Worker) watch(ctx context.Context, p Process) (Cause, string) {
 // heed goes where the last verdict says.
 func (w *Worker) heed() {
 	switch {
-	case w.judge == nil && w.spec.Judged:
-		return // it is starting until somebody says that it is well
+	case w.judge == nil && w.spec.Judged && w.want.Spec.Judged:
+		return // it is starting until somebody says that it is well, unless nobody watches any more
 	case w.judge == nil:
 		w.move(Running, "")
 		return
