@@ -138,9 +138,6 @@ func regular(k Kind, more ...func(*Check)) Check {
 func restart(c *Check)                     { c.Restart = true }
 func lasting(d time.Duration) func(*Check) { return func(c *Check) { c.For = d } }
 func grace(d time.Duration) func(*Check)   { return func(c *Check) { c.After = d } }
-func times(healthy, unhealthy int) func(*Check) {
-	return func(c *Check) { c.Healthy, c.Unhealthy = healthy, unhealthy }
-}
 
 func TestACrawlerIsWellOnceItAnswers(t *testing.T) {
 	t.Parallel()
@@ -324,9 +321,10 @@ func TestAServerThatIsAwayIsNoFault(t *testing.T) {
 		}
 		w.m.Watch(w.target("a", true, all...))
 		w.at(time.Minute)
+		w.set(func() { w.ticks["a"], w.runs["a"] = Seen{Text: "tick"}, time.Unix(1, 0) })
+		w.at(2 * time.Minute) // both are seen
 		w.set(func() {
 			w.redis, w.postgres = errors.New("away"), errors.New("away")
-			w.ticks["a"], w.runs["a"] = Seen{Text: "tick"}, time.Unix(1, 0)
 			delete(w.beats, "a") // it went with its server
 		})
 		w.at(time.Hour)
@@ -339,6 +337,42 @@ func TestAServerThatIsAwayIsNoFault(t *testing.T) {
 		if len(w.heard()) != 2 || !strings.Contains(w.heard()[1], "!") {
 			t.Errorf("it said %q", w.heard())
 		}
+	})
+}
+
+func TestAServerThatIsAwayMakesNobodyWell(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		w.m.Watch(w.target("a", true, regular(Heartbeat, lasting(time.Minute))))
+		w.at(time.Minute)
+		w.set(func() { w.redis = errors.New("away") })
+		w.at(time.Hour)
+		if said := w.heard(); len(said) != 1 || !strings.HasSuffix(said[0], "unhealthy heartbeat: it is gone") {
+			t.Errorf("it said %q", said)
+		}
+	})
+}
+
+// A server that is slow is asked one question at a time, and has its rest between two.
+func TestASlowServerIsSpared(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		var asking, most, questions int
+		w.m.o.Keys = func(context.Context, []string, []string) (map[string]Seen, map[string]Seen, error) {
+			w.set(func() { questions++; asking++; most = max(most, asking) })
+			time.Sleep(time.Second)
+			w.set(func() { asking-- })
+			return nil, nil, nil
+		}
+		for i := range 100 {
+			w.m.Watch(w.target(fmt.Sprint(i), false, regular(TickTaken, lasting(time.Minute))))
+		}
+		w.at(10 * time.Minute)
+		w.set(func() {
+			if most != 1 || questions < 55 || questions > 60 {
+				t.Errorf("%d questions, %d at once", questions, most)
+			}
+		})
 	})
 }
 
