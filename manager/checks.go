@@ -125,14 +125,18 @@ func (f *fleet) commands(code string, a configs.Adapter, parent string, n int) f
 				BootID: f.identity.BootID, Command: configs.MaskArgs(argv), Dir: a.Dir, By: "manager",
 			}
 		}
+		ran := false
 		spec := program.Spec{
 			Process: process.Spec{ID: row.ID, Argv: argv, Dir: a.Dir, Env: f.environment(a, code), User: a.User, Group: a.Group},
-			Keep:    checkOutput, Started: func(p *process.Process) { row.started(f.journal, p) },
+			Keep:    checkOutput, Started: func(p *process.Process) { ran = true; row.started(f.journal, p) },
 		}
 		row.QueuedAt = time.Now()
 		result, err := f.program(ctx, spec)
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = program.ErrTimeout
+			if !ran { // we are busy with starting others
+				return nil, health.ErrUnknown
+			}
 		}
 		row.ended(f.journal, result, err)
 		switch {

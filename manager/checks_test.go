@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -13,8 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"crawlkeeper/configs"
 	"crawlkeeper/control"
 	"crawlkeeper/internal/testenv"
+	"crawlkeeper/worker/health"
+	"crawlkeeper/worker/program"
 )
 
 // checked is the adapter of tests with a check, or several.
@@ -247,6 +251,20 @@ func TestAwkwardCommandsOfChecks(t *testing.T) {
 	}
 	if n := testenv.Value[int](t, w.pg, "select count(*) from crawl_processes where kind='check'"); n < 5 || n > 15 {
 		t.Errorf("%d rows of checks: one each, not one a look", n)
+	}
+}
+
+// Where so many programs are started that a check's has to wait for its turn, that is no crawler's fault.
+func TestACheckThatCouldNotBeStartedTellsNothing(t *testing.T) {
+	t.Parallel()
+	f := &fleet{program: func(ctx context.Context, _ program.Spec) (program.Result, error) {
+		<-ctx.Done()
+		return program.Result{}, context.Cause(ctx)
+	}}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, err := f.commands("a", configs.Adapter{}, "", 1)(ctx, 0, []string{"true"}); !errors.Is(err, health.ErrUnknown) {
+		t.Errorf("error %v", err)
 	}
 }
 

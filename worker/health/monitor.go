@@ -34,7 +34,7 @@ type Target struct {
 	Checks    []Check
 	Judge     func(Verdict)    // takes a verdict; must not block
 	LastLine  func() time.Time // when the last line of output came, monotonic; nil is never
-	// Command runs a program and returns what it printed, or why it is not well. nth is the check's place in Checks.
+	// Command runs a program and returns what it printed, or why it is not well, or ErrUnknown. nth is the check's place in Checks.
 	Command func(ctx context.Context, nth int, argv []string) (output []byte, err error)
 }
 

@@ -353,6 +353,19 @@ func TestAServerThatIsAwayMakesNobodyWell(t *testing.T) {
 	})
 }
 
+func TestALookThatCannotBeMadeTellsNothing(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		w.m.Watch(w.target("a", true, regular(Command, restart)))
+		w.at(time.Minute)
+		w.set(func() { w.sick = fmt.Errorf("busy: %w", ErrUnknown) })
+		w.at(time.Hour)
+		if said := w.heard(); len(said) != 1 || !strings.HasSuffix(said[0], " well") || w.lookedAt("a") < 350 {
+			t.Errorf("it said %q after %d looks", said, w.lookedAt("a"))
+		}
+	})
+}
+
 // A server that is slow is asked one question at a time, and has its rest between two.
 func TestASlowServerIsSpared(t *testing.T) {
 	t.Parallel()

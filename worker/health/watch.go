@@ -2,6 +2,7 @@ package health
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -106,9 +107,15 @@ type result struct {
 	unknown bool   // it could not be found out
 }
 
+// ErrUnknown is returned by a look that could not be made, through no fault of the crawler.
+var ErrUnknown = errors.New("it could not be looked at")
+
 func resultOf(err error) result {
-	if err == nil {
+	switch {
+	case err == nil:
 		return result{}
+	case errors.Is(err, ErrUnknown):
+		return result{unknown: true}
 	}
 	return result{why: err.Error()}
 }
