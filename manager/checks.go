@@ -73,10 +73,10 @@ func (f *fleet) unwatch(s *source, processID string) {
 	}
 }
 
-// tickPushed says that a tick went into the empty list of a source.
-func (f *fleet) tickPushed(s *source, at time.Time) {
+// tickPushed says that a tick just went into the empty list of a source.
+func (f *fleet) tickPushed(s *source) {
 	if f.monitor != nil && len(s.adapter.Health) > 0 {
-		f.monitor.Pushed(s.code, at)
+		f.monitor.Pushed(s.code, time.Now())
 	}
 }
 

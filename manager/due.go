@@ -219,7 +219,7 @@ func (f *fleet) settle(p sent, result string, at moment) {
 		s.toldWaits = false
 		s.sentTrigger = p.trigger
 		if result == pushed {
-			f.tickPushed(s, time.Now())
+			f.tickPushed(s)
 		}
 		f.metrics.TickPushed(s.code, p.trigger, time.Duration(at.mono-p.came))
 		if s.trigger == p.trigger && s.starts == p.starts {
@@ -331,7 +331,7 @@ func (f *fleet) pushManual(s *source, done func(result string, err error)) {
 	f.lists.Push([]push{p}, func(results []pushResult) {
 		f.inbox.put(func() {
 			if results[0].result == pushed {
-				f.tickPushed(s, time.Now())
+				f.tickPushed(s)
 				f.metrics.TickPushed(s.code, triggerManual, time.Duration(f.clock.now().mono-now.mono))
 				f.lookSoon(s)
 			}
