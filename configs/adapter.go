@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"path/filepath"
 	"reflect"
 	"strings"
 	"time"
@@ -80,6 +81,8 @@ type Adapter struct {
 	PauseFor PauseFor `yaml:"pause_for"`
 	// Whether there is a next start at all.
 	Restart Restart `yaml:"restart"`
+	// What the crawler may register, with crawlkeeper track, to be given back at its end.
+	Track Track `yaml:"track"`
 	// What becomes of the crawler's standard output and standard error.
 	Output Output `yaml:"output"`
 	// Checks of crawlers that run, a list of mappings: what is looked at, how often, and what becomes of a crawler that is not well.
@@ -95,6 +98,23 @@ type PauseFor struct {
 	Min time.Duration `yaml:"min"`
 	// Longest pause.
 	Max time.Duration `yaml:"max"`
+}
+
+// Track says what a crawler may register to be removed at its end.
+type Track struct {
+	// Let it register files and directories in its TMPDIR and below the roots, and keys that begin with {prefix}{code}: of its source.
+	Enabled bool `yaml:"enabled"`
+	// Directories, absolute, below which it may register. {code} is replaced. Mounts below them are left alone.
+	Roots []string `yaml:"roots"`
+}
+
+// Below returns the roots for one source, with {code} replaced.
+func (t Track) Below(code string) []string {
+	roots := make([]string, len(t.Roots))
+	for i, root := range t.Roots {
+		roots[i] = filepath.Clean(strings.ReplaceAll(root, "{code}", code))
+	}
+	return roots
 }
 
 // Backoff is the pause before a crawler that ended by itself is started again.

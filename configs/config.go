@@ -18,6 +18,8 @@ type Config struct {
 	Runs Runs `yaml:"runs"`
 	// How long rows stay in Postgres. Older ones are removed, but never those of what still runs.
 	Keep Keep `yaml:"keep"`
+	// What looks, now and then, for what crawlers and managers left behind.
+	Janitor Janitor `yaml:"janitor"`
 	// What all adapters share; a key of an adapter wins.
 	Defaults Adapter `yaml:"defaults"`
 	// How each kind of source is crawled, by the adapter's name in sources.adapter. "*" serves every name that is not listed.
@@ -113,6 +115,18 @@ type Runs struct {
 	Failed []string `yaml:"failed"`
 	// How crawl_runs.error of an interrupted run begins.
 	InterruptedText string `yaml:"interrupted_text"`
+}
+
+// Janitor says when what was left behind is looked for, and what becomes of it.
+type Janitor struct {
+	// Cron line of five or six fields, @daily and the like. Empty: only when it is asked for.
+	Schedule string `yaml:"schedule"`
+	// Time zone of the schedule, as in Europe/Berlin. Empty: UTC.
+	Timezone string `yaml:"timezone"`
+	// Remove what is found, where it is provably ours. False: it is only reported.
+	Remove bool `yaml:"remove"`
+	// What is younger is left alone and not counted.
+	MinAge time.Duration `yaml:"min_age"`
 }
 
 // Keep says how old rows become before they are removed; 0 is for ever.

@@ -15,6 +15,7 @@ const variablePrefix = "CRAWLKEEPER_"
 var crawlerVariables = []string{
 	variablePrefix + "SOURCE",
 	variablePrefix + "PROCESS_ID",
+	variablePrefix + "TRACK",
 	variablePrefix + "START_URLS_KEY",
 	variablePrefix + "REDIS_URL",
 	variablePrefix + "POSTGRES_URL",

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/robfig/cron/v3"
 )
 
 // shortestInterval keeps a slip of the unit from turning the status loop into a busy one.
@@ -28,6 +30,7 @@ func (c *Config) check() []Problem {
 	k.http(c.HTTP)
 	k.runs(c.Runs)
 	k.keep(c.Keep)
+	k.janitor(c.Janitor)
 	k.adapters(c.Adapters)
 	return k.problems
 }
@@ -155,6 +158,20 @@ func (k *checker) runs(r Runs) {
 		k.require(!slices.Contains(r.Succeeded, word), fmt.Sprintf("runs.failed[%d]", i), "lists %s, which runs.succeeded lists too", quote(word))
 	}
 	k.require(strings.TrimSpace(r.InterruptedText) != "", "runs.interrupted_text", "must not be empty")
+}
+
+// shortestAge keeps a slip of the unit from taking for left behind what is about to be used.
+const shortestAge = time.Second
+
+// janitor checks all but the cron line's finer points, which the manager checks at its start.
+func (k *checker) janitor(j Janitor) {
+	if j.Schedule != "" {
+		_, err := cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor).Parse(j.Schedule)
+		k.require(err == nil && !strings.Contains(j.Schedule, "TZ="), "janitor.schedule", `must be a cron line such as "0 3 * * *", not %s`, quote(j.Schedule))
+	}
+	_, err := time.LoadLocation(j.Timezone)
+	k.require(err == nil && j.Timezone != "Local", "janitor.timezone", "must be a time zone such as Europe/Berlin, not %s", quote(j.Timezone))
+	k.require(j.MinAge >= shortestAge, "janitor.min_age", "must be at least %s, not %s", shortestAge, j.MinAge)
 }
 
 func (k *checker) keep(keep Keep) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -35,6 +36,7 @@ func (k *checker) adapter(a Adapter, key string) {
 	k.require(a.MaxFailures >= 0 && a.MaxFailures <= MostFailures, key+".max_failures", "must be from 0 (never) to %d, not %d", MostFailures, a.MaxFailures)
 	k.pauseFor(a.PauseFor, key+".pause_for")
 	k.restart(a, key+".restart")
+	k.track(a.Track, key+".track")
 	k.output(a.Output, key+".output")
 	k.health(a, key+".health")
 }
@@ -106,6 +108,14 @@ func (k *checker) restart(a Adapter, key string) {
 	k.require(r.Within <= 0 || r.Max != 0, key+".within", "needs a max above 0: it says within which time that many restarts count")
 	k.require(r.Max <= 0 || r.Within != 0 || a.Backoff.Stable > 0, key+".max",
 		"needs within, or a backoff.stable longer than 0: with neither every run ends the row, and none is ever too many")
+}
+
+func (k *checker) track(t Track, key string) {
+	for i, root := range t.Roots {
+		at := fmt.Sprintf("%s.roots[%d]", key, i)
+		plain := filepath.IsAbs(root) && !strings.Contains(root, "\x00") && !slices.Contains(strings.Split(root, "/"), "..")
+		k.require(plain && filepath.Clean(root) != "/", at, "must be an absolute directory other than /, without .. in it, not %s", quote(root))
+	}
 }
 
 var outputPlaces = []string{OutputForward, OutputInherit, OutputFile, OutputDiscard}

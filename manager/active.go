@@ -130,12 +130,8 @@ func (m *Manager) sweepLost(ctx context.Context, left []uint32) {
 	if len(report.Swept) > 0 {
 		m.Logger.Warn("processes that an earlier manager left were ended", "count", len(report.Swept), "processes", fmt.Sprint(report.Swept))
 	}
-	if len(report.Left) == 0 { // nobody needs their temporary directories any more
-		for _, prefix := range append(left, m.spawner.Prefix()) {
-			if err := os.RemoveAll(defaultTempRoot(prefix)); err != nil {
-				m.Logger.Warn("temporary directories of an earlier manager cannot be removed", "error", err)
-			}
-		}
+	if len(report.Left) == 0 { // nobody needs what was taken for them any more
+		m.returnLost(ctx, report.Lost)
 	} else {
 		m.Logger.Error("processes that an earlier manager left cannot be ended", "processes", fmt.Sprint(report.Left))
 	}

@@ -18,6 +18,7 @@ import (
 	"crawlkeeper/sql"
 	"crawlkeeper/status"
 	"crawlkeeper/worker"
+	"crawlkeeper/worker/borrowed"
 	"crawlkeeper/worker/output"
 	"crawlkeeper/worker/process"
 )
@@ -61,34 +62,33 @@ type Manager struct {
 	ready       atomic.Bool // the sources were read
 	stopping    atomic.Bool
 	postgresUp  atomic.Bool
-	activeSince atomic.Int64  // wall clock in ns
-	kick        chan struct{} // the sources are to be read at once
+	lostKept    map[string][]borrowed.Kept // by process, what an earlier manager took and could not be given back; written before the loops begin
+	activeSince atomic.Int64               // wall clock in ns
+	kick        chan struct{}              // the sources are to be read at once
 	polledAt    atomic.Int64
 }
 
 // New makes a manager and tests what the machine offers.
 func New(o Options) (*Manager, error) {
 	conf := o.Config
-	spawner, err := process.New(process.Options{
-		Name: conf.Manager.Name, Scope: conf.Redis.Prefix + "\x00" + conf.Redis.URL.Reveal(), Logger: o.Logger, Step: o.Step,
+	m := &Manager{Options: o, conf: conf, born: time.Now(), bound: make(chan string, 1), kick: make(chan struct{}, 1)}
+	var err error
+	m.spawner, err = process.New(process.Options{
+		Name: conf.Manager.Name, Scope: conf.Redis.Prefix + "\x00" + conf.Redis.URL.Reveal(), Logger: o.Logger, Step: o.Step, Keys: m.returnKey,
 	})
 	if err != nil {
 		return nil, err
 	}
-	outputs, err := output.NewSinks(output.SinksOptions{Forwarder: o.Forwarder, Logger: o.Logger})
+	m.outputs, err = output.NewSinks(output.SinksOptions{Forwarder: o.Forwarder, Logger: o.Logger})
 	if err != nil {
 		return nil, err
-	}
-	m := &Manager{
-		Options: o, conf: conf, spawner: spawner, outputs: outputs, born: time.Now(),
-		bound: make(chan string, 1), kick: make(chan struct{}, 1),
 	}
 	m.metrics = status.NewMetrics(status.MetricsOptions{WithoutSources: !conf.HTTP.SourceLabels, Version: o.Version, Revision: o.Revision})
 	m.journal = sql.NewJournal(o.Store, sql.JournalOptions{OnMarked: m.metrics.RunsInterrupted, LastAttempt: goodbyeLimit - 200*time.Millisecond, Logger: o.Logger})
 	m.replies = control.NewReplier(control.ReplierOptions{Client: o.Redis, Channel: conf.Redis.Replies(), Manager: conf.Manager.Name, Logger: o.Logger})
 	m.events = status.NewPublisher(status.PublisherOptions{Client: o.Redis, Channel: conf.Redis.Events(), Dropped: m.metrics.EventsDropped, Logger: o.Logger})
 	m.lease = &lease{
-		client: o.Redis, key: conf.Redis.ManagerKey(), knows: spawner.Knows,
+		client: o.Redis, key: conf.Redis.ManagerKey(), knows: m.spawner.Knows,
 		every: conf.Manager.StatusInterval, ttl: conf.Manager.StatusTTL, logger: o.Logger,
 	}
 	m.lists = newLists(o.Redis, conf.Redis, o.Logger)

@@ -68,6 +68,7 @@ func (o observer) Process(i worker.Incarnation) {
 	case worker.StatusExited:
 		f.metrics.Exited(i.Source, string(i.Cause))
 		f.metrics.Swept(i.Source, len(i.Swept))
+		f.tellKept(o.f.logger.With("source", i.Source, "process", i.ID), i.Kept)
 		o.tellEnd(i)
 	}
 }
@@ -174,6 +175,9 @@ func processRow(i worker.Incarnation, who identity) sql.Process {
 	}
 	if i.Error != "" {
 		row.LastLines = append(row.LastLines, i.Error)
+	}
+	if i.Status == worker.StatusExited {
+		row.LastLines = append(row.LastLines, keptLines(i.Kept)...)
 	}
 	if i.Why != "" {
 		row.LastLines = append(row.LastLines, i.Why)

@@ -118,6 +118,7 @@ func (m *Manager) repairOnce(ctx context.Context) error {
 			continue
 		}
 		p.Status, p.Cause, p.EndedAt = sql.ProcessExited, "manager_lost", time.Now()
+		p.LastLines = append(p.LastLines, keptLines(m.lostKept[p.ID])...)
 		m.journal.Process(p)
 	}
 	return nil

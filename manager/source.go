@@ -141,7 +141,7 @@ const (
 // specKey changes where a crawler has to be started anew. (Env prints itself masked, hence the conversion.)
 func specKey(code string, a configs.Adapter) string {
 	data, err := json.Marshal([]any{
-		a.Argv(code), a.Dir, map[string]string(a.Env), a.EnvInherit, a.PassURLs, a.Output, a.User, a.Group, a.Umask, a.Nice, a.Rlimits,
+		a.Argv(code), a.Dir, map[string]string(a.Env), a.EnvInherit, a.PassURLs, a.Output, a.User, a.Group, a.Umask, a.Nice, a.Rlimits, a.Track,
 	})
 	if err != nil {
 		return code

@@ -41,6 +41,8 @@ type Metrics struct {
 	outputDropped *prometheus.CounterVec
 	eventsDropped prometheus.Counter
 	checks        *prometheus.CounterVec
+	kept          *prometheus.CounterVec
+	leaks         *prometheus.CounterVec
 
 	bySource []*prometheus.CounterVec // those with the label source
 	gauges   *gauges
@@ -67,6 +69,8 @@ func NewMetrics(opts MetricsOptions) *Metrics {
 	m.outputDropped = m.sourceCounter("output_dropped_lines_total", "Lines of crawlers that were lost because the log could not take them.")
 	m.eventsDropped = m.single("events_dropped_total", "Events that were lost because Redis could not take them.")
 	m.checks = m.counter("checks_total", "Looks of health checks, by what they look at and what they found.", "type", "result")
+	m.kept = m.counter("not_given_back_total", "Things that were taken for a crawler and could not be given back at its end.", "kind")
+	m.leaks = m.counter("leaks_total", "Things that were found left behind; what is left in its place counts each time.", "kind")
 	m.gauges = newGauges(m.name)
 	m.registry.MustRegister(m.lateness, m.gauges, m.buildInfo(opts))
 	return m
@@ -184,6 +188,12 @@ func (m *Metrics) EventsDropped(n int) { m.eventsDropped.Add(float64(max(n, 0)))
 
 // Checked counts a look of a health check: ok, failed, or unknown where it could not be made.
 func (m *Metrics) Checked(kind, result string) { m.checks.WithLabelValues(kind, result).Inc() }
+
+// NotGivenBack counts what was taken for a crawler and could not be given back.
+func (m *Metrics) NotGivenBack(kind string) { m.kept.WithLabelValues(kind).Inc() }
+
+// Leaks counts what was found left behind.
+func (m *Metrics) Leaks(kind string, n int) { m.leaks.WithLabelValues(kind).Add(float64(max(n, 0))) }
 
 // ForgetSource removes what is shown of a source that was deleted. What is counted for it afterwards shows it again.
 func (m *Metrics) ForgetSource(code string) {

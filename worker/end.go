@@ -165,7 +165,7 @@ func (w *Worker) sweep(ctx context.Context, p Process, inc *Incarnation) {
 			limit = lastSweep
 		}
 		report, err := w.sweepOnce(ctx, p, limit)
-		inc.Swept, inc.Left = report.Swept, report.Left
+		inc.Swept, inc.Left, inc.Kept = report.Swept, report.Left, report.Kept
 		if err == nil {
 			return
 		}

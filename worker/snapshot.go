@@ -3,6 +3,7 @@ package worker
 import (
 	"time"
 
+	"crawlkeeper/worker/borrowed"
 	"crawlkeeper/worker/process"
 )
 
@@ -66,8 +67,9 @@ type Incarnation struct {
 	Exhausted   bool
 	Swept       []process.Survivor
 	Left        []process.Survivor
-	PeakMemory  int64    // bytes, the highest seen; 0 is unknown
-	Reason      string   // Scrapy's `Spider closed (REASON)`, where it was written
-	LastLines   []string // where nobody asked for the end
-	Evidence    []string // what it did and had printed when it was found not to be well, before it was ended for that
+	PeakMemory  int64           // bytes, the highest seen; 0 is unknown
+	Reason      string          // Scrapy's `Spider closed (REASON)`, where it was written
+	LastLines   []string        // where nobody asked for the end
+	Evidence    []string        // what it did and had printed when it was found not to be well, before it was ended for that
+	Kept        []borrowed.Kept // what was taken for it and could not be given back
 }

@@ -37,6 +37,7 @@ type commands struct {
 	Health  HealthCmd  `cmd:"" help:"Ask the manager on this machine whether it is well."`
 	Version VersionCmd `cmd:"" help:"Print the version."`
 
+	Track      TrackCmd      `cmd:"" help:"Register what a crawler took, to be removed at its end; called by the crawler."`
 	CrawlFeed  CrawlFeedCmd  `cmd:"" help:"Crawl an RSS or Atom feed, as a crawler that the manager starts."`
 	Completion CompletionCmd `cmd:"" help:"Print a script that completes command lines in a shell."`
 	Complete   CompleteCmd   `cmd:"" hidden:"" help:"List what can follow on a command line."`

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"crawlkeeper/worker/borrowed"
 )
 
 // Exit tells how a leader ended.
@@ -34,6 +36,8 @@ type Survivor struct {
 
 // Report is what a sweep found.
 type Report struct {
-	Swept []Survivor // ended by the sweep
-	Left  []Survivor // still there: state D, or no permission to signal them
+	Swept []Survivor      // ended by the sweep
+	Left  []Survivor      // still there: state D, or no permission to signal them
+	Lost  []uint32        // of SweepLost: the prefixes that it looked for
+	Kept  []borrowed.Kept // what was taken for the process and could not be given back
 }

@@ -12,6 +12,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"crawlkeeper/worker/borrowed"
 )
 
 // Process is one incarnation of a program with all that it starts. Its methods may be called from any goroutine.
@@ -21,7 +23,8 @@ type Process struct {
 	pid       int
 	startTime uint64
 	started   time.Time
-	temp      string
+	place     borrowed.Place  // an empty Root: it has no directory for temporary files
+	terms     *borrowed.Terms // nil: it has no list
 
 	pidfd  *os.File
 	conn   syscall.RawConn
@@ -33,6 +36,7 @@ type Process struct {
 	sweep  sync.Once
 	tree   *tree
 	reaped chan struct{}
+	kept   []borrowed.Kept // written before reaped is closed
 }
 
 // Pid of the leader; not used again before Sweep has ended.
@@ -168,7 +172,7 @@ func (p *Process) Kill() error {
 
 // Sweep ends the leader with SIGKILL if it still lives, then everything that it started, and waits until nothing is
 // left. It tries on until the context ends, whose error it then returns together with what is left; it may be called
-// again then. Once it has succeeded, the leader is reaped and its temporary directory removed.
+// again then. Once it has succeeded, the leader is reaped and what was taken for the process was given back.
 func (p *Process) Sweep(ctx context.Context) (Report, error) {
 	if err := p.endLeader(ctx); err != nil {
 		return Report{Left: []Survivor{{p.pid, p.path}}}, err
@@ -184,7 +188,9 @@ func (p *Process) Sweep(ctx context.Context) (Report, error) {
 	})
 	select {
 	case <-p.reaped:
-		return p.tree.report(), nil
+		report := p.tree.report()
+		report.Kept = p.kept
+		return report, nil
 	case <-ctx.Done():
 		return p.tree.report(), ctx.Err()
 	}
@@ -222,9 +228,7 @@ func (p *Process) release() {
 	reapLeader(p.pid)
 	living.remove(p.tree)
 	p.pidfd.Close()
-	if g := p.tree.cgroup; g != nil {
-		withinLimit(p.spawner.files, g.remove)
-	}
-	p.spawner.removeTemp(p.temp)
+	p.kept = p.giveBack()
+	p.spawner.claims.drop(p.tree.id)
 	close(p.reaped)
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"crawlkeeper/worker/borrowed"
 )
 
 // Options of a Spawner.
@@ -26,6 +28,8 @@ type Options struct {
 	// Step is a program and its first arguments that passes the rest of them to ExecStep. Without it, starts that
 	// need the step fail.
 	Step []string
+	// Keys deletes keys that processes registered, at their end. Nil: they cannot be given back.
+	Keys borrowed.Keys
 }
 
 // Spawner starts processes and ends their trees. All methods may be called from any goroutine.
@@ -37,6 +41,8 @@ type Spawner struct {
 	lookup *looker
 	oom    *oomWatch
 	null   *os.File
+	keys   borrowed.Keys
+	claims claims
 
 	forks  chan *forkRequest
 	sweeps chan *tree
@@ -45,6 +51,7 @@ type Spawner struct {
 	// Blocking calls hold an OS thread each, and thousands of processes start and end at once: few at a time.
 	files chan struct{} // slots for calls that change directories
 	facts chan struct{} // slots for reading /proc
+	gifts chan struct{} // slots for giving back what crawlers registered, which may lie on a mount that hangs
 
 	serial   atomic.Uint32 // of trees that have a cgroup and no number
 	live     atomic.Int64  // processes that were started and are not swept
@@ -56,6 +63,7 @@ type Spawner struct {
 const (
 	fileSlots = 2
 	factSlots = 2
+	giftSlots = 4
 )
 
 // New tests what this machine offers and takes the lock file of this name. It refuses kernels without pidfd (before
@@ -85,9 +93,9 @@ func New(o Options) (*Spawner, error) {
 		return nil, err
 	}
 	return &Spawner{
-		means: means, logger: o.Logger, slot: slot, step: o.Step, lookup: lookups, oom: newOOMWatch(), null: null,
+		means: means, logger: o.Logger, slot: slot, step: o.Step, lookup: lookups, oom: newOOMWatch(), null: null, keys: o.Keys,
 		forks: make(chan *forkRequest), sweeps: make(chan *tree), ended: make(chan struct{}),
-		files: make(chan struct{}, fileSlots), facts: make(chan struct{}, factSlots),
+		files: make(chan struct{}, fileSlots), facts: make(chan struct{}, factSlots), gifts: make(chan struct{}, giftSlots),
 	}, nil
 }
 

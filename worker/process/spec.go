@@ -1,6 +1,10 @@
 package process
 
-import "os"
+import (
+	"os"
+
+	"crawlkeeper/worker/borrowed"
+)
 
 // Marker is the environment variable that names the process that a program belongs to. Every program gets it, and
 // inherits it to what it starts.
@@ -8,12 +12,13 @@ const Marker = "CRAWLKEEPER_PROCESS_ID"
 
 // Spec says what to start. It is not changed by this package.
 type Spec struct {
-	ID       string   // names the process in its environment and its temporary directory; unique
-	Argv     []string // program and arguments; never passed through a shell
-	Dir      string   // working directory; empty is the manager's own
-	Env      []string // the whole environment, "KEY=value"
-	TempRoot string   // where the process gets a TMPDIR of its own, removed at its end; empty is none
-	Stdin    *os.File // nil is /dev/null, as for the two others
+	ID       string          // names the process in its environment and its temporary directory; unique
+	Argv     []string        // program and arguments; never passed through a shell
+	Dir      string          // working directory; empty is the manager's own
+	Env      []string        // the whole environment, "KEY=value"
+	TempRoot string          // where the process gets a TMPDIR of its own, removed at its end; empty is none
+	Track    *borrowed.Terms // what the process may register besides; needs a TempRoot; nil is nothing. Completed by Start, in a copy
+	Stdin    *os.File        // nil is /dev/null, as for the two others
 	Stdout   *os.File
 	Stderr   *os.File
 

@@ -3,32 +3,36 @@ package process
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
 	"time"
+
+	"crawlkeeper/worker/borrowed"
 )
 
 // program is what was found for a Spec before the fork.
 type program struct {
-	path string
-	env  []string
-	user *syscall.Credential // nil: ours
-	temp string              // its directory for temporary files
+	path  string
+	env   []string
+	user  *syscall.Credential // nil: ours
+	place borrowed.Place      // where its directory for temporary files lies
+	terms *borrowed.Terms     // nil: it may register nothing
 }
 
 // Start starts a program. A start that failed is a *StartError, after which nothing is left. The context bounds the
 // start alone, not the life of the process.
 func (s *Spawner) Start(ctx context.Context, spec Spec) (*Process, error) {
+	s.claims.take(spec.ID)
 	found, err := s.prepare(ctx, &spec)
 	if err != nil {
+		s.claims.drop(spec.ID)
 		return nil, err
 	}
 	p, err := s.start(ctx, &spec, found)
 	if err != nil {
-		s.removeTemp(found.temp)
+		s.forsake(found)
+		s.claims.drop(spec.ID)
 		return nil, err
 	}
 	return p, nil
@@ -56,49 +60,34 @@ func (s *Spawner) prepare(ctx context.Context, spec *Spec) (program, error) {
 	if spec.TempRoot == "" {
 		return found, nil
 	}
-	found.temp = filepath.Join(spec.TempRoot, spec.ID)
-	found.env = setenv(found.env, "TMPDIR", found.temp)
-	made := make(chan error, 1)
-	ctx, cancel := context.WithTimeout(ctx, fileLimit)
-	defer cancel()
-	if err := withinContext(ctx, s.files, func() { made <- makeTemp(found.temp, cred) }); err != nil {
-		if errors.Is(err, context.DeadlineExceeded) {
-			err = &StartError{name, "temporary directory: it does not answer (a mount that hangs?)", syscall.ETIMEDOUT}
-		}
-		return program{}, err
+	found.place = borrowed.Place{Root: spec.TempRoot, ID: spec.ID}
+	found.env = setenv(found.env, "TMPDIR", found.place.Temp())
+	if spec.Track != nil {
+		found.env = setenv(found.env, borrowed.Variable, found.place.List())
+		found.terms = s.termsFor(spec, found.place)
 	}
-	if err := <-made; err != nil {
-		s.removeTemp(found.temp)
-		return program{}, &StartError{name, "temporary directory: " + reason(err), err}
+	if err := s.make(ctx, name, "temporary directory", func() error { return found.place.MakeTemp(cred) }); err != nil {
+		s.forsake(found)
+		return program{}, err
 	}
 	return found, nil
 }
 
-// makeTemp makes a directory for one user, who can reach but not list the one above.
-func makeTemp(dir string, cred *syscall.Credential) error {
-	if err := os.MkdirAll(filepath.Dir(dir), 0o711); err != nil {
-		return err
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return err
-	}
-	if cred == nil {
-		return nil
-	}
-	return os.Chown(dir, int(cred.Uid), int(cred.Gid))
-}
-
-func (s *Spawner) removeTemp(dir string) {
-	if dir == "" {
-		return
-	}
-	if !withinLimit(s.files, func() {
-		if err := os.RemoveAll(dir); err != nil {
-			s.logger.Warn("a temporary directory could not be removed", "dir", dir, "error", err)
+// make makes a file or a directory, within a limited time.
+func (s *Spawner) make(ctx context.Context, name, what string, f func() error) error {
+	made := make(chan error, 1)
+	ctx, cancel := context.WithTimeout(ctx, fileLimit)
+	defer cancel()
+	if err := withinContext(ctx, s.files, func() { made <- f() }); err != nil {
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = &StartError{name, what + ": it does not answer (a mount that hangs?)", syscall.ETIMEDOUT}
 		}
-	}) {
-		s.logger.Warn("a temporary directory could not be removed in time", "dir", dir)
+		return err
 	}
+	if err := <-made; err != nil {
+		return &StartError{name, what + ": " + reason(err), err}
+	}
+	return nil
 }
 
 // setenv returns a copy in which the variable stands once: of two of one name, programs differ in which they read.
@@ -122,6 +111,15 @@ func (s *Spawner) start(ctx context.Context, spec *Spec, found program) (*Proces
 		number = func() uint64 { return uint64(s.slot.prefix)<<32 | uint64(s.serial.Add(1)) }
 	}
 	living.add(t, number)
+	if found.terms != nil {
+		if s.finger != nil {
+			found.terms.Number = t.number
+		}
+		if err := s.make(ctx, spec.Argv[0], "list of what it borrows", func() error { return found.place.Lend(found.terms, found.user) }); err != nil {
+			living.remove(t)
+			return nil, err
+		}
+	}
 	p, err := s.launch(ctx, spec, found, t)
 	if p == nil {
 		living.remove(t)
@@ -167,7 +165,7 @@ func (s *Spawner) launch(ctx context.Context, spec *Spec, found program, t *tree
 // register makes a Process of a leader that was forked, and waits for its end.
 func (s *Spawner) register(r *forkRequest, found program) (*Process, error) {
 	p := &Process{
-		spawner: s, path: found.path, pid: r.pid, startTime: r.tree.start, started: r.at, temp: found.temp,
+		spawner: s, path: found.path, pid: r.pid, startTime: r.tree.start, started: r.at, place: found.place, terms: found.terms,
 		exited: make(chan struct{}), reaped: make(chan struct{}), tree: r.tree,
 	}
 	if err := p.open(r.pidfd); err != nil { // a process that cannot be watched must not live
@@ -185,7 +183,7 @@ func (s *Spawner) register(r *forkRequest, found program) (*Process, error) {
 
 // abandon ends a leader that nobody gets to know, and does not wait for it: it may hang in the kernel.
 func (s *Spawner) abandon(p *Process) {
-	p.temp = "" // removed by Start
+	p.place, p.terms = borrowed.Place{}, nil // given back by Start
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 		defer cancel()

@@ -31,7 +31,7 @@ type tree struct {
 func (t *tree) report() Report {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return Report{slices.Clone(t.swept), slices.Clone(t.left)}
+	return Report{Swept: slices.Clone(t.swept), Left: slices.Clone(t.left)}
 }
 
 // kill signals each member through a pidfd of its own: between the look and the signal its number may have been used

@@ -1,0 +1,155 @@
+package borrowed
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// Variable is the environment variable by which a crawler finds its list.
+const Variable = "CRAWLKEEPER_TRACK"
+
+const (
+	termsName = ".terms"
+	listName  = ".borrowed"
+)
+
+// Place is where what belongs to one process lies: Root/ID and files of that name.
+type Place struct {
+	Root string // a directory of the manager, which others may pass through but not list
+	ID   string
+}
+
+// Temp is the directory for temporary files.
+func (p Place) Temp() string { return filepath.Join(p.Root, p.ID) }
+
+// List is the file that the crawler appends to.
+func (p Place) List() string { return p.Temp() + listName }
+
+func (p Place) terms() string { return p.Temp() + termsName }
+
+// Owner is as whom the crawler runs; nil is the manager's own user.
+type Owner = syscall.Credential
+
+// MakeTemp makes the directory for temporary files, for one user, who can reach but not list the one above.
+func (p Place) MakeTemp(user *Owner) error {
+	if err := os.MkdirAll(p.Root, 0o711); err != nil {
+		return err
+	}
+	if err := os.Mkdir(p.Temp(), 0o700); err != nil {
+		return err
+	}
+	if user == nil {
+		return nil
+	}
+	return os.Chown(p.Temp(), int(user.Uid), int(user.Gid))
+}
+
+// RemoveTemp removes the directory for temporary files.
+func (p Place) RemoveTemp(ctx context.Context) error {
+	if err := syscall.Rmdir(p.Temp()); err == nil || errors.Is(err, fs.ErrNotExist) {
+		return nil // it was empty, as most are
+	}
+	w, dir, name, err := find(ctx, p.Root, p.ID)
+	if err != nil {
+		return gone(err)
+	}
+	defer dir.Close()
+	return w.remove(dir, name, 0)
+}
+
+// Lend writes the terms and an empty list.
+func (p Place) Lend(t *Terms, user *Owner) error {
+	text, err := json.Marshal(t)
+	if err != nil {
+		return fmt.Errorf("encode terms: %w", err)
+	}
+	if err := os.WriteFile(p.terms(), text, 0o600); err != nil {
+		return err
+	}
+	if err := os.Chmod(p.terms(), 0o644); err != nil { // whatever our umask: the crawler reads them
+		return err
+	}
+	list, err := os.OpenFile(p.List(), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer list.Close()
+	if user == nil {
+		return nil
+	}
+	return list.Chown(int(user.Uid), int(user.Gid))
+}
+
+// ErrNone says that a process has no list.
+var ErrNone = errors.New("nothing was lent to this process")
+
+// Terms reads what the manager wrote. A file that others may have written is refused.
+func (p Place) Terms() (*Terms, error) {
+	t, info, err := readTerms(p.terms())
+	if err != nil {
+		return nil, err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || int(st.Uid) != os.Geteuid() || info.Mode().Perm()&0o022 != 0 {
+		return nil, fmt.Errorf("%s was not written by us", p.terms())
+	}
+	if t.Process != p.ID {
+		return nil, fmt.Errorf("%s speaks of another process", p.terms())
+	}
+	return t, nil
+}
+
+// mostTerms bounds the file of terms, in bytes.
+const mostTerms = 1 << 20
+
+func readTerms(path string) (*Terms, fs.FileInfo, error) {
+	data, info, err := readPlain(path, mostTerms)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = ErrNone
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	var t Terms
+	if err := json.Unmarshal(data, &t); err != nil {
+		return nil, nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return &t, info, nil
+}
+
+// Forget removes the list, then the terms.
+func (p Place) Forget() error {
+	return errors.Join(gone(os.Remove(p.List())), gone(os.Remove(p.terms())))
+}
+
+// Places lists those of a directory, by whatever is left of each. There are none where it is missing or another user's.
+func Places(root string) ([]Place, error) {
+	info, err := os.Lstat(root)
+	if err != nil {
+		return nil, gone(err)
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); !ok || !info.IsDir() || int(st.Uid) != os.Geteuid() {
+		return nil, fmt.Errorf("%s is not ours", root)
+	}
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return nil, err
+	}
+	var out []Place
+	seen := map[string]bool{}
+	for _, e := range entries {
+		id := strings.TrimSuffix(strings.TrimSuffix(e.Name(), termsName), listName)
+		if !seen[id] {
+			seen[id] = true
+			out = append(out, Place{root, id})
+		}
+	}
+	return out, nil
+}
