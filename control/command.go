@@ -15,6 +15,7 @@ const (
 	ActionResume  = "resume"
 	ActionTick    = "tick"
 	ActionReload  = "reload"
+	ActionJanitor = "janitor"
 )
 
 // All is the value of `source` that means every source.
@@ -23,7 +24,7 @@ const All = "all"
 // adapterPrefix before a name in `source` means every source of that adapter.
 const adapterPrefix = "adapter:"
 
-// Command is one message of the control channel. Of Sources, Adapter and All exactly one is set, none for [ActionReload].
+// Command is one message of the control channel. Of Sources, Adapter and All exactly one is set, none for [ActionReload] and [ActionJanitor].
 type Command struct {
 	Action  string
 	Sources []string // codes, each once, in the order they were given
@@ -39,6 +40,8 @@ type Command struct {
 	Stagger time.Duration // restart: the time between two starts; 0 means at once
 	Rolling bool          // restart: the next ones only when the last ones run again
 	MaxDown int           // restart with Rolling: how many may be down together; 0 means the manager's own choice
+
+	Remove bool // janitor: remove what is found, where that is sure
 }
 
 // Source is the command's `source` as people write it: a code, several with commas, `adapter:NAME` or `all`.
@@ -64,9 +67,10 @@ func (c Command) MarshalJSON() ([]byte, error) {
 		Stagger float64 `json:"stagger,omitempty"`
 		Rolling bool    `json:"rolling,omitempty"`
 		MaxDown int     `json:"max_down,omitempty"`
+		Remove  bool    `json:"remove,omitempty"`
 	}{
 		Action: c.Action, Source: c.wireSource(), ID: c.ID, By: c.By, Until: formatUntil(c.Until), Reason: c.Reason,
-		Stagger: c.Stagger.Seconds(), Rolling: c.Rolling, MaxDown: c.MaxDown,
+		Stagger: c.Stagger.Seconds(), Rolling: c.Rolling, MaxDown: c.MaxDown, Remove: c.Remove,
 	})
 }
 

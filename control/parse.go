@@ -89,6 +89,8 @@ func (f fields) command() (c Command, err error) {
 	switch c.Action {
 	case ActionReload:
 		return c, nil
+	case ActionJanitor:
+		return c, f.decode("remove", "true or false", &c.Remove)
 	case ActionStop, ActionStart, ActionResume, ActionTick:
 	case ActionPause:
 		err = f.pause(&c)

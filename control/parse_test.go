@@ -24,6 +24,8 @@ func TestParse(t *testing.T) {
 		`{"action":"start","source":["a","b","a"]}`:                           {Action: "start", Sources: []string{"a", "b"}},
 		`{"action":"resume","source":"adapter:rss"}`:                          {Action: "resume", Adapter: "rss"},
 		`{"action":"tick","source":"all","id":"7","by":"ui"}`:                 {Action: "tick", All: true, ID: "7", By: "ui"},
+		`{"action":"janitor"}`:                                                {Action: "janitor"},
+		`{"action":"janitor","remove":true,"id":"7"}`:                         {Action: "janitor", Remove: true, ID: "7"},
 		`{"action":"reload"}`:                                                 {Action: "reload"},
 		`{"action":"reload","source":17}`:                                     {Action: "reload"},
 		`{"action":"restart","source":"ü:1","new":{"x":[1]},"until":7}`:       {Action: "restart", Sources: []string{"ü:1"}},

@@ -8,6 +8,7 @@ type Reply struct {
 	Error   string            `json:"error,omitempty"`   // of the command as a whole
 	Warning string            `json:"warning,omitempty"` // it took effect, but something still follows
 	Results map[string]Result `json:"results,omitempty"` // by code
+	Janitor *Cleaning         `json:"janitor,omitempty"` // after the command janitor
 }
 
 // Result is what became of the command for one source.

@@ -131,7 +131,7 @@ func (m *Manager) sweepLost(ctx context.Context, left []uint32) {
 		m.Logger.Warn("processes that an earlier manager left were ended", "count", len(report.Swept), "processes", fmt.Sprint(report.Swept))
 	}
 	if len(report.Left) == 0 { // nobody needs what was taken for them any more
-		m.returnLost(ctx, report.Lost)
+		m.returnLost(ctx)
 	} else {
 		m.Logger.Error("processes that an earlier manager left cannot be ended", "processes", fmt.Sprint(report.Left))
 	}

@@ -86,12 +86,11 @@ func (m *Manager) ownerOfKey(ctx context.Context, key string) (string, error) {
 const lostLimit = 15 * time.Second
 
 // returnLost gives back what was taken for processes of managers that are gone, of which nothing lives any more.
-func (m *Manager) returnLost(ctx context.Context, prefixes []uint32) {
+func (m *Manager) returnLost(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lostLimit)
 	defer cancel()
 	m.lostKept = map[string][]borrowed.Kept{}
-	for _, prefix := range prefixes {
-		root := defaultTempRoot(prefix)
+	for _, root := range m.spawner.LostRoots() {
 		places, err := borrowed.Places(root)
 		if err != nil {
 			m.Logger.Warn("temporary directories of an earlier manager cannot be looked at", "dir", root, "error", err)

@@ -139,6 +139,16 @@ func (w *world) asStranger(dir, at string) (int, string) {
 	return exit.Code, string(out)
 }
 
+// tempRoot finds the directory of the manager that runs.
+func (w *world) tempRoot(t *testing.T) string {
+	t.Helper()
+	found, err := filepath.Glob(fmt.Sprintf("%s/crawlkeeper-*-%08x", os.TempDir(), w.fingerprint()))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("temporary directories: %v, %v", found, err)
+	}
+	return found[0]
+}
+
 func TestTheNextManagerGivesBackWhatAKilledOneTook(t *testing.T) {
 	t.Parallel()
 	w, dir := borrowing(t, "", "a")
@@ -146,7 +156,7 @@ func TestTheNextManagerGivesBackWhatAKilledOneTook(t *testing.T) {
 	at := filepath.Join(dir, "a")
 	first := w.daemon(s, "one", "")
 	eventually(t, "the crawler has registered all", func() bool { return there(at, "ready") })
-	root := defaultTempRoot(w.fingerprint())
+	root := w.tempRoot(t)
 	must(t, first.Signal(syscall.SIGKILL))
 	<-first.Exited()
 	if !there(at, "file") || !there(root) {

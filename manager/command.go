@@ -33,8 +33,12 @@ func (f *fleet) command(c control.Command, reply func(control.Reply)) {
 		return
 	}
 	o := &order{f: f, command: c, reply: reply, results: map[string]control.Result{}}
-	if c.Action == control.ActionReload {
+	switch c.Action {
+	case control.ActionReload:
 		o.reload()
+		return
+	case control.ActionJanitor:
+		o.tidy()
 		return
 	}
 	sources, err := f.find(c)
@@ -214,6 +218,19 @@ func (o *order) reload() {
 			o.reply(control.Reply{ID: o.command.ID, OK: true})
 		})
 	})
+}
+
+// tidy has the janitor look.
+func (o *order) tidy() {
+	f, c := o.f, o.command
+	f.logger.Info("command", "action", c.Action, "remove", c.Remove, "by", c.By, "id", c.ID)
+	done := func(found *control.Cleaning) {
+		f.metrics.Command(c.Action, "ok")
+		o.reply(control.Reply{ID: c.ID, OK: true, Janitor: found})
+	}
+	if f.tidy == nil || !f.tidy(c.Remove, done) {
+		o.refuse(errors.New("the janitor was asked too often and has not ended yet: try again later"))
+	}
 }
 
 // restart stops the crawler and starts it at once. It clears the failures and the pause first.

@@ -3,12 +3,12 @@ package manager
 import (
 	"context"
 	"log/slog"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"crawlkeeper/configs"
+	"crawlkeeper/control"
 	"crawlkeeper/sql"
 	"crawlkeeper/status"
 	"crawlkeeper/worker"
@@ -64,6 +64,9 @@ type fleet struct {
 	lost            map[string]time.Time // the last due times that earlier managers pushed
 	identity        identity
 	interruptedText string
+	holds           holds                                                // sources that may not start now
+	tidy            func(remove bool, done func(*control.Cleaning)) bool // asks the janitor; false: it has too much to do
+	census          func()                                               // says that vanished or returned has something new
 
 	inbox *inbox
 	alive atomic.Int64 // when the loop turned last, in ns since it began; read by others
@@ -83,6 +86,8 @@ type fleet struct {
 	early    []func() // commands that came before the sources were read
 	looking  bool     // runs are being looked at
 	nextLook mono
+	vanished map[string]time.Time // sources that were seen to be deleted, until the janitor has written that down
+	returned map[string]bool      // sources that are there, likewise
 	workers  sync.WaitGroup
 	tasks    sync.WaitGroup // what waits for the journal beside the loop
 	stopAll  context.CancelFunc
@@ -96,6 +101,10 @@ func (f *fleet) init() {
 	f.sources = map[string]*source{}
 	f.refused = map[string]string{}
 	f.rollouts = map[*rollout]struct{}{}
+	f.vanished, f.returned = map[string]time.Time{}, map[string]bool{}
+	if f.census == nil {
+		f.census = func() {}
+	}
 }
 
 // housekeeping is how often the loop turns although nothing happens, so that it can be seen to live.
@@ -209,8 +218,4 @@ func (f *fleet) environment(a configs.Adapter, code string) []string {
 			"CRAWLKEEPER_POSTGRES_URL="+f.postgres.Reveal())
 	}
 	return env
-}
-
-func defaultTempRoot(prefix uint32) string {
-	return os.TempDir() + "/crawlkeeper-" + hex(prefix)
 }

@@ -21,6 +21,9 @@ import (
 //go:embed push.lua
 var pushScript string
 
+//go:embed forget.lua
+var forgetScript string
+
 //go:embed clean.lua
 var cleanScript string
 
@@ -77,6 +80,9 @@ type operation struct {
 	clean string        // the code; "" for a push
 	id    string        // of the cleaning
 	done  chan struct{} // closed when the cleaning was tried
+
+	gone   string     // a source that was deleted: all that there is of it goes
+	forget chan error // takes what became of that
 }
 
 // lists writes the tick lists: pushes, and what is cleaned before a start. One goroutine does both, in the order in
@@ -129,6 +135,19 @@ func (l *lists) Clean(ctx context.Context, code string) {
 	}
 }
 
+// Forget deletes all that the manager keeps in Redis for a source that was deleted. It does not wait; a tick that is pushed
+// later lands behind it.
+func (l *lists) Forget(code string) <-chan error {
+	op := operation{gone: code, forget: make(chan error, 1)}
+	l.put(op)
+	return op.forget
+}
+
+func (l *lists) forget(ctx context.Context, pipe redis.Pipeliner, code string) *redis.Cmd {
+	keys := append([]string{l.keys.ManagerKey(), l.keys.LastDue(), l.keys.StartURLs(code)}, l.keys.Clean(code)...)
+	return pipe.Eval(ctx, forgetScript, keys, l.self(), code)
+}
+
 func (l *lists) put(op operation) {
 	l.mu.Lock()
 	l.ops = append(l.ops, op)
@@ -168,9 +187,10 @@ func (l *lists) Run(ctx context.Context) error {
 // sending is an operation on its way.
 type sending struct {
 	operation
-	calls []pushCall // of its pushes
-	late  []cleanCall
-	clean *cleanCall
+	calls  []pushCall // of its pushes
+	late   []cleanCall
+	clean  *cleanCall
+	forgot *redis.Cmd
 }
 
 type pushCall struct {
@@ -215,6 +235,9 @@ func (l *lists) runOnce(ctx context.Context, owed bool) {
 	l.note(sum)
 	for i, s := range all {
 		switch {
+		case s.forgot != nil:
+			delete(l.dirty, s.gone)
+			s.operation.forget <- s.forgot.Err()
 		case s.clean != nil:
 			close(s.done)
 		case s.group.done != nil:
@@ -237,6 +260,12 @@ func (l *lists) send(ctx context.Context, pipe redis.Pipeliner, ops []operation,
 	}
 	for _, op := range ops {
 		s := sending{operation: op}
+		if op.gone != "" {
+			delete(dirty, op.gone)
+			s.forgot = l.forget(ctx, pipe, op.gone)
+			all = append(all, s)
+			continue
+		}
 		if op.clean != "" {
 			delete(dirty, op.clean)
 			s.clean = new(l.clean(ctx, pipe, op.clean, op.id))

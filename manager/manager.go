@@ -65,13 +65,15 @@ type Manager struct {
 	lostKept    map[string][]borrowed.Kept // by process, what an earlier manager took and could not be given back; written before the loops begin
 	activeSince atomic.Int64               // wall clock in ns
 	kick        chan struct{}              // the sources are to be read at once
+	census      chan struct{}              // sources came or went
+	tidying     chan tidying               // what the janitor was asked for
 	polledAt    atomic.Int64
 }
 
 // New makes a manager and tests what the machine offers.
 func New(o Options) (*Manager, error) {
 	conf := o.Config
-	m := &Manager{Options: o, conf: conf, born: time.Now(), bound: make(chan string, 1), kick: make(chan struct{}, 1)}
+	m := &Manager{Options: o, conf: conf, born: time.Now(), bound: make(chan string, 1), kick: make(chan struct{}, 1), census: make(chan struct{}, 1), tidying: make(chan tidying, 16)}
 	var err error
 	m.spawner, err = process.New(process.Options{
 		Name: conf.Manager.Name, Scope: conf.Redis.Prefix + "\x00" + conf.Redis.URL.Reveal(), Logger: o.Logger, Step: o.Step, Keys: m.returnKey,
@@ -108,7 +110,7 @@ func New(o Options) (*Manager, error) {
 func (m *Manager) newFleet() *fleet {
 	host, _ := os.Hostname()
 	f := &fleet{
-		conf: m.conf, name: m.conf.Manager.Name, tempRoot: defaultTempRoot(m.spawner.Prefix()), environ: m.Environ, logger: m.Logger,
+		conf: m.conf, name: m.conf.Manager.Name, tempRoot: m.spawner.TempRoot(), environ: m.Environ, logger: m.Logger,
 		lists: m.lists, history: m.Store, streaks: m.Store, journal: m.journal, metrics: m.metrics, publish: m.events.Publish, outputs: m.outputs,
 		needs:   worker.Needs{Start: starter(m.spawner), Gate: m.gate(), Look: process.Look, Kill: m.Kill},
 		monitor: m.monitor(), program: programs(m.spawner),
@@ -116,6 +118,7 @@ func (m *Manager) newFleet() *fleet {
 		load: m.reload, interruptedText: m.conf.Runs.InterruptedText,
 		identity: identity{Manager: m.conf.Manager.Name, Host: host, BootID: process.BootID()},
 	}
+	f.tidy, f.census = m.askJanitor, m.tellJanitor
 	f.init()
 	return f
 }
@@ -179,6 +182,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	feed.start("repair", m.repairLoop)
 	feed.start("prune", m.pruneLoop)
 	feed.start("checks", m.fleet.monitor.Run)
+	feed.start("janitor", m.janitorLoop)
 
 	<-running.Done()
 	if broken.Err() == nil {

@@ -33,9 +33,9 @@ func (m *Manager) pruneLoop(ctx context.Context) error {
 func (m *Manager) newPruner() *pruner {
 	// Log lines first: where they refer to runs, these cannot go before them.
 	return &pruner{collector: m.conf.Manager.Collector, logger: m.Logger, tables: []*prunedTable{
-		{name: "crawl_logs", remove: m.Store.PruneLogs, age: func(k configs.Keep) time.Duration { return k.Logs }},
-		{name: "crawl_runs", remove: m.Store.PruneRuns, age: func(k configs.Keep) time.Duration { return k.Runs }},
-		{name: "crawl_processes", remove: m.Store.PruneProcesses, age: func(k configs.Keep) time.Duration { return k.Processes }},
+		{name: "crawl_logs", remove: m.Store.PruneLogs, count: m.Store.CountOldLogs, age: func(k configs.Keep) time.Duration { return k.Logs }},
+		{name: "crawl_runs", remove: m.Store.PruneRuns, count: m.Store.CountOldRuns, age: func(k configs.Keep) time.Duration { return k.Runs }},
+		{name: "crawl_processes", remove: m.Store.PruneProcesses, count: m.Store.CountOldProcesses, age: func(k configs.Keep) time.Duration { return k.Processes }},
 	}}
 }
 
@@ -50,7 +50,8 @@ type prunedTable struct {
 	name   string
 	age    func(configs.Keep) time.Duration // 0 = for ever
 	remove func(context.Context, sql.Pruning) (int64, error)
-	failed bool // that was said
+	count  func(context.Context, sql.Pruning) (int64, error) // what remove would remove
+	failed bool                                              // that was said
 }
 
 // prune goes once through all tables. What goes wrong with one does not keep it from the next.

@@ -73,6 +73,9 @@ func (f *fleet) admit(code string) bool {
 
 func (f *fleet) upsert(row sql.Source, asked time.Time, now moment) {
 	s := f.sources[row.Code]
+	if s == nil || s.gone {
+		f.here(row.Code)
+	}
 	if s == nil {
 		s = &source{code: row.Code, trigger: triggerSchedule, heapSlot: -1, lastDue: f.lost[row.Code]}
 		f.sources[row.Code] = s
@@ -174,6 +177,14 @@ func (f *fleet) begin(s *source) {
 	needs := f.needs
 	needs.Logger = f.logger.With("source", s.code)
 	needs.Observer = observer{f, s}
+	needs.Gate = func(ctx context.Context) error {
+		if gate := f.needs.Gate; gate != nil {
+			if err := gate(ctx); err != nil {
+				return err
+			}
+		}
+		return f.holds.wait(ctx, s.code)
+	}
 	needs.Clean = func(ctx context.Context) { f.lists.Clean(ctx, s.code) }
 	if f.outputs != nil {
 		out, err := f.outputs.Output(s.code, outputOptions(s.code, s.adapter.Output))
@@ -206,14 +217,17 @@ func outputOptions(code string, o configs.Output) output.Options {
 		keep = -1 // none
 	}
 	return output.Options{Mode: mode, File: output.FileOptions{
-		Path: o.Dir + "/" + code + ".log", MaxBytes: int64(o.MaxSize), MaxAge: o.MaxAge, Keep: keep, Compress: o.Compress,
+		Path: logFile(o.Dir, code), MaxBytes: int64(o.MaxSize), MaxAge: o.MaxAge, Keep: keep, Compress: o.Compress,
 	}}
 }
+
+func logFile(dir, code string) string { return dir + "/" + code + ".log" }
 
 // remove ends the crawler of a source that was deleted. It leaves once nothing of it is left.
 func (f *fleet) remove(s *source) {
 	s.gone = true
 	f.logger.Info("a source was deleted", "source", s.code)
+	f.vanish(s.code)
 	f.tell(s)
 	f.place(s, f.clock.now())
 	f.forget(s)

@@ -96,7 +96,7 @@ func TestMigrateMakesTheOldShape(t *testing.T) {
 	const shape = `SELECT c.relname, a.attname, a.atttypid::regtype, a.atttypmod, a.attnotnull, pg_get_expr(d.adbin, d.adrelid)
 		FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
 		LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
-		WHERE c.relnamespace = 'public'::regnamespace AND c.relname NOT LIKE '%goose%' AND c.relname NOT SIMILAR TO '%crawl_(source_options|processes|run_facts|feed)%'
+		WHERE c.relnamespace = 'public'::regnamespace AND c.relname NOT LIKE '%goose%' AND c.relname NOT SIMILAR TO '%crawl_(source_options|processes|run_facts|feed|leaks|deleted)%'
 		ORDER BY c.relname, a.attnum`
 	const indexes = `SELECT indexdef FROM pg_indexes WHERE tablename IN ('sources', 'crawl_runs', 'crawl_logs') ORDER BY 1`
 	shapes := make(map[string]string)

@@ -32,6 +32,7 @@ type commands struct {
 	Logs      LogsCmd      `cmd:"" help:"List rows of crawl_logs."`
 	Output    OutputCmd    `cmd:"" help:"Show what a crawler printed."`
 
+	Janitor JanitorCmd `cmd:"" help:"Look for what crawlers and managers left behind, and remove it."`
 	Migrate MigrateCmd `cmd:"" help:"Bring the database's tables up to date."`
 	Doctor  DoctorCmd  `cmd:"" help:"Check configuration, servers, crawlers and limits."`
 	Health  HealthCmd  `cmd:"" help:"Ask the manager on this machine whether it is well."`

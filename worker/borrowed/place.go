@@ -34,6 +34,9 @@ func (p Place) List() string { return p.Temp() + listName }
 
 func (p Place) terms() string { return p.Temp() + termsName }
 
+// Paths are all that may lie there.
+func (p Place) Paths() []string { return []string{p.Temp(), p.List(), p.terms()} }
+
 // Owner is as whom the crawler runs; nil is the manager's own user.
 type Owner = syscall.Credential
 

@@ -93,6 +93,19 @@ func rotatedFiles(path string) ([]rotatedFile, error) {
 	return found, nil
 }
 
+// LogFiles finds the log file of a path and what rotation made of it.
+func LogFiles(path string) ([]string, error) {
+	var found []string
+	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
+		found = append(found, path)
+	}
+	rotated, err := rotatedFiles(path)
+	for _, f := range rotated {
+		found = append(found, f.path)
+	}
+	return found, err
+}
+
 // parseRotated reads what follows the stem in the name of a rotated file. Names of other log files do not parse.
 func parseRotated(rest, ext string) (at, kind string, ok bool) {
 	if len(rest) < len(rotatedTime) {

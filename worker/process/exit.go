@@ -38,6 +38,5 @@ type Survivor struct {
 type Report struct {
 	Swept []Survivor      // ended by the sweep
 	Left  []Survivor      // still there: state D, or no permission to signal them
-	Lost  []uint32        // of SweepLost: the prefixes that it looked for
 	Kept  []borrowed.Kept // what was taken for the process and could not be given back
 }

@@ -33,7 +33,6 @@ func (s *Spawner) SweepLost(ctx context.Context, prefixes ...uint32) Report {
 		if s.cgroups != nil {
 			s.cgroups.lost(lost) // the directories, which are empty now
 		}
-		report.Lost = lost
 	})
 	return report
 }

@@ -65,8 +65,7 @@ func (s *slot) lost(sweep func(prefixes []uint32)) {
 
 // lockSlot locks the file of a slot; nil where another holds it, or, without create, where there is none.
 func lockSlot(name, scope string, slot int, create bool) (*os.File, error) {
-	sum := sha256.Sum256([]byte(name + "\x00" + scope))
-	path := filepath.Join(os.TempDir(), fmt.Sprintf("crawlkeeper-%x-%d-%d.lock", sum[:6], os.Getuid(), slot))
+	path := slotName(name, scope, slot) + ".lock"
 	flags := os.O_RDWR | syscall.O_NOFOLLOW
 	if create {
 		flags |= os.O_CREATE
@@ -93,6 +92,13 @@ func lockSlot(name, scope string, slot int, create bool) (*os.File, error) {
 		}
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
+}
+
+// slotName begins the names of what the holder of a slot has in the folder for temporary files: the same over boots and
+// containers.
+func slotName(name, scope string, slot int) string {
+	sum := sha256.Sum256([]byte(name + "\x00" + scope))
+	return filepath.Join(os.TempDir(), fmt.Sprintf("crawlkeeper-%x-%d-%d", sum[:6], os.Getuid(), slot))
 }
 
 func isAt(file *os.File, path string) bool {

@@ -8,6 +8,11 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+type CrawlDeletedSource struct {
+	Code string
+	At   pgtype.Timestamptz
+}
+
 type CrawlProcess struct {
 	ID          pgtype.UUID
 	Source      string
