@@ -21,4 +21,5 @@
 //   - Pushing and cleaning are one queue: a tick for the last process never lands behind the cleaning for the next.
 //   - What a command changed is on top of what the database says, until the database says the same.
 //   - Redis or Postgres away: crawlers stay up.
+//   - The janitor removes what nobody claims, and what a source may want only while that is held and has no crawler.
 package manager

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -195,8 +194,6 @@ func processRow(i worker.Incarnation, who identity) sql.Process {
 	}
 	return row
 }
-
-func hex(n uint32) string { return strconv.FormatUint(uint64(n), 16) }
 
 func signalName(s syscall.Signal) string { return unix.SignalName(s) }
 

@@ -1,7 +1,8 @@
 // Package process starts a program and ends it whole: the program and everything that it started, however these
 // descendants changed their group, their session or their parent.
 //
-// It knows processes only: no source, no Redis, no Postgres.
+// It knows processes only: no source, no Redis, no Postgres. What was taken for a process is given back by it after the
+// sweep, by the rules of package borrowed.
 //
 // # How a tree is known
 //

@@ -69,6 +69,14 @@ func TestClaimsAndRoots(t *testing.T) {
 	if err := process.OneOf(terms); err == nil {
 		t.Error("this test is taken for one of the tree")
 	}
+	// Without a number it counts who descends from the manager: the parent stands for one here.
+	start, _ := process.StartTime(os.Getppid())
+	if err := process.OneOf(&borrowed.Terms{Parent: os.Getppid(), ParentStart: start}); err != nil {
+		t.Error(err)
+	}
+	if err := process.OneOf(&borrowed.Terms{Parent: os.Getppid(), ParentStart: start + 1}); err == nil {
+		t.Error("a pid alone is believed")
+	}
 	if roots := s.LostRoots(); !slices.Equal(roots, []string{root}) {
 		t.Errorf("roots: %v", roots)
 	}
