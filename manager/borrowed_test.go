@@ -152,11 +152,13 @@ func (w *world) tempRoot(t *testing.T) string {
 func TestTheNextManagerGivesBackWhatAKilledOneTook(t *testing.T) {
 	t.Parallel()
 	w, dir := borrowing(t, "", "a")
+	root := ""
+	t.Cleanup(func() { _ = os.RemoveAll(root) }) // after the managers, which are killed
 	s := w.spawner()
 	at := filepath.Join(dir, "a")
 	first := w.daemon(s, "one", "")
 	eventually(t, "the crawler has registered all", func() bool { return there(at, "ready") })
-	root := w.tempRoot(t)
+	root = w.tempRoot(t)
 	must(t, first.Signal(syscall.SIGKILL))
 	<-first.Exited()
 	if !there(at, "file") || !there(root) {

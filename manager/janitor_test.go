@@ -48,6 +48,7 @@ func age(t *testing.T, paths ...string) {
 func leftWorld(t *testing.T, minAge string) *leftovers {
 	t.Helper()
 	l := &leftovers{logs: t.TempDir(), shared: t.TempDir()}
+	t.Cleanup(func() { _ = os.RemoveAll(l.root) }) // after the manager has ended
 	l.world = newWorld(t)
 	adapter := strings.TrimSuffix(strings.TrimSpace(standin(t, "*")), "}")
 	l.configure(fmt.Sprintf("manager: {name: test, status_interval: 100ms, status_ttl: 3s}\nkeep: {processes: 24h}\njanitor: {min_age: %s}", minAge),
