@@ -82,6 +82,8 @@ type Adapter struct {
 	Restart Restart `yaml:"restart"`
 	// What becomes of the crawler's standard output and standard error.
 	Output Output `yaml:"output"`
+	// What runs at the points of its life, after the fleet's own, by the name of the point.
+	Hooks Hooks `yaml:"hooks"`
 }
 
 // MostFailures is the highest [Adapter.MaxFailures]: so many runs are read to count them.
@@ -118,9 +120,11 @@ type Restart struct {
 }
 
 // Argv returns the command for one source, with {code} replaced.
-func (a Adapter) Argv(code string) []string {
-	argv := make([]string, len(a.Command))
-	for i, arg := range a.Command {
+func (a Adapter) Argv(code string) []string { return argvOf(a.Command, code) }
+
+func argvOf(command []string, code string) []string {
+	argv := make([]string, len(command))
+	for i, arg := range command {
 		argv[i] = strings.ReplaceAll(arg, "{code}", code)
 	}
 	return argv

@@ -18,6 +18,10 @@ type Config struct {
 	Runs Runs `yaml:"runs"`
 	// How long rows stay in Postgres. Older ones are removed, but never those of what still runs.
 	Keep Keep `yaml:"keep"`
+	// What runs at the points of every crawler's life, before the adapter's own, by the name of the point.
+	Hooks Hooks `yaml:"hooks"`
+	// Conditions of which somebody is told.
+	Alerts []Alert `yaml:"alerts"`
 	// What all adapters share; a key of an adapter wins.
 	Defaults Adapter `yaml:"defaults"`
 	// How each kind of source is crawled, by the adapter's name in sources.adapter. "*" serves every name that is not listed.

@@ -36,6 +36,8 @@ func Default() *Config {
 			InterruptedText: "crawler ended before this run was finished",
 		},
 		Keep:     Keep{Processes: 30 * 24 * time.Hour},
+		Hooks:    Hooks{},
+		Alerts:   []Alert{},
 		Defaults: defaultAdapter(),
 		where:    map[string]place{},
 	}
@@ -57,6 +59,7 @@ func defaultAdapter() Adapter {
 		PauseFor:    PauseFor{Min: 5 * time.Minute, Max: 6 * time.Hour},
 		Restart:     Restart{Policy: RestartAlways},
 		Output:      Output{To: Targets{OutputForward}, MaxSize: 10 << 20, MaxAge: 7 * 24 * time.Hour, Keep: 5, Compress: true},
+		Hooks:       Hooks{},
 	}
 }
 

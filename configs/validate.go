@@ -28,6 +28,8 @@ func (c *Config) check() []Problem {
 	k.http(c.HTTP)
 	k.runs(c.Runs)
 	k.keep(c.Keep)
+	k.hooks(c.Hooks, "hooks")
+	k.alerts(c.Alerts)
 	k.adapters(c.Adapters)
 	return k.problems
 }

@@ -36,6 +36,7 @@ func (k *checker) adapter(a Adapter, key string) {
 	k.pauseFor(a.PauseFor, key+".pause_for")
 	k.restart(a, key+".restart")
 	k.output(a.Output, key+".output")
+	k.hooks(a.Hooks, key+".hooks")
 }
 
 func (k *checker) command(command []string, key string) {
