@@ -42,6 +42,7 @@ func TestProcessRowKeepsEveryField(t *testing.T) {
 	full.Status, full.StartedAt, full.EndedAt = ProcessExited, at(1), at(2)
 	full.ExitCode, full.Signal, full.Cause, full.By = new(0), "SIGKILL", "signalled", "the test"
 	full.LastLines, full.PeakMemory, full.CPUTime, full.Swept = []string{"one", "", "three"}, 1<<40, 1500*time.Millisecond, 3
+	full.FinalOwed = true
 	j.Process(queued)
 	j.Process(full)
 	flush(t, j)

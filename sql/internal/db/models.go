@@ -34,4 +34,5 @@ type CrawlProcess struct {
 	PeakMemory  pgtype.Int8
 	CpuSeconds  pgtype.Float8
 	Swept       pgtype.Int4
+	FinalOwed   bool
 }
