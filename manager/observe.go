@@ -25,16 +25,26 @@ type identity struct {
 // secondMark is when the runs of a crawler that ended are marked again: one may have been opened in its last moment.
 const secondMark = 5 * time.Second
 
-// observer writes down what a worker does. Its methods are called by the worker's goroutine.
+// observer writes down what a worker does, and runs the hooks. Its methods are called by the worker's goroutine, Before by one
+// for which that waits.
 type observer struct {
-	f *fleet
-	s *source
+	f    *fleet
+	s    *source
+	plan *plan              // of the last process; nil: it has no hooks
+	now  worker.Incarnation // the one that runs, where it has hooks
 }
 
 // Moved publishes a change of phase.
-func (o observer) Moved(m worker.Move) {
+func (o *observer) Moved(m worker.Move) {
 	o.f.publish(status.Event{Source: m.Source, From: string(m.From), To: string(m.To), Cause: string(m.Cause), At: m.At})
 	f, s := o.f, o.s
+	if o.plan != nil && m.From.Up() && m.To.Up() {
+		o.judged(m)
+	}
+	if f.watched.Load() {
+		snap := s.worker.Snapshot()
+		f.inbox.put(func() { f.watch(s, m, snap) })
+	}
 	switch {
 	case m.To == worker.Running && !m.From.Up():
 		at := m.At
@@ -47,9 +57,17 @@ func (o observer) Moved(m worker.Move) {
 }
 
 // Process writes the evidence.
-func (o observer) Process(i worker.Incarnation) {
+func (o *observer) Process(i worker.Incarnation) {
 	f := o.f
-	f.journal.Process(processRow(i, f.identity))
+	if i.Status == worker.StatusQueued {
+		o.plan = o.s.hooked.Load()
+	}
+	row := processRow(i, f.identity)
+	row.FinalOwed = o.plan.has(configs.HookFinal)
+	f.journal.Process(row)
+	if o.plan != nil {
+		defer o.hooked(i, row)
+	}
 	switch i.Status {
 	case worker.StatusRunning:
 		f.metrics.Started(i.Source)
@@ -67,7 +85,7 @@ func (o observer) Process(i worker.Incarnation) {
 }
 
 // mark marks the runs that the crawler left open: now, and again a little later.
-func (o observer) mark(i worker.Incarnation) {
+func (o *observer) mark(i worker.Incarnation) {
 	m := sql.Mark{
 		Source: i.Source, Ended: o.f.bound(i.EndedAt), FinishedAt: i.EndedAt,
 		Error: fmt.Sprintf("%s %s)", interruption(o.f.interruptedText, i.Cause), i.Exit),
@@ -76,7 +94,7 @@ func (o observer) mark(i worker.Incarnation) {
 	time.AfterFunc(secondMark, func() { o.f.journal.Mark(m) })
 }
 
-func (o observer) tellEnd(i worker.Incarnation) {
+func (o *observer) tellEnd(i worker.Incarnation) {
 	level := slog.LevelInfo
 	var text strings.Builder
 	switch {
@@ -123,7 +141,7 @@ func round(d time.Duration) time.Duration {
 }
 
 // say logs a line and writes it to crawl_logs.
-func (o observer) say(level slog.Level, text string, args ...any) {
+func (o *observer) say(level slog.Level, text string, args ...any) {
 	o.f.logger.With("source", o.s.code).Log(o.f.workCtx, level, text, args...)
 	o.f.log(o.s.code, levelWord(level), text)
 }

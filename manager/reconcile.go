@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"time"
 
 	"crawlkeeper/configs"
@@ -146,6 +147,7 @@ func (f *fleet) refresh(s *source, now moment) {
 			}
 		}
 	}
+	s.hooked.Store(f.planHooks(s))
 }
 
 // tell says to the worker what is wanted, where that has changed.
@@ -167,7 +169,8 @@ func (f *fleet) desire(s *source) worker.Desire {
 func (f *fleet) begin(s *source) {
 	needs := f.needs
 	needs.Logger = f.logger.With("source", s.code)
-	needs.Observer = observer{f, s}
+	o := &observer{f: f, s: s}
+	needs.Observer, needs.Hooks = o, o
 	needs.Clean = func(ctx context.Context) { f.lists.Clean(ctx, s.code) }
 	if f.outputs != nil {
 		out, err := f.outputs.Output(s.code, outputOptions(s.code, s.adapter.Output))
@@ -226,7 +229,11 @@ func (f *fleet) forget(s *source) {
 
 // reload takes another configuration. Adapters that changed restart only their own crawlers.
 func (f *fleet) reload(conf *configs.Config) {
+	changed := !reflect.DeepEqual(f.conf.Alerts, conf.Alerts)
 	f.conf = conf
+	if changed {
+		f.setAlerts()
+	}
 	now := f.clock.now()
 	for _, s := range f.sources {
 		f.apply(s, now)

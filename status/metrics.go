@@ -40,6 +40,7 @@ type Metrics struct {
 	badCommands   prometheus.Counter
 	outputDropped *prometheus.CounterVec
 	eventsDropped prometheus.Counter
+	hooks         *prometheus.CounterVec
 
 	bySource []*prometheus.CounterVec // those with the label source
 	gauges   *gauges
@@ -65,6 +66,7 @@ func NewMetrics(opts MetricsOptions) *Metrics {
 	m.badCommands = m.single("bad_commands_total", "Messages of the control channel that are no commands.")
 	m.outputDropped = m.sourceCounter("output_dropped_lines_total", "Lines of crawlers that were lost because the log could not take them.")
 	m.eventsDropped = m.single("events_dropped_total", "Events that were lost because Redis could not take them.")
+	m.hooks = m.counter("hooks_total", "Hooks that ran, or did not: ok, failed, timeout, cancelled, dropped.", "hook", "result")
 	m.gauges = newGauges(m.name)
 	m.registry.MustRegister(m.lateness, m.gauges, m.buildInfo(opts))
 	return m
@@ -179,6 +181,9 @@ func (m *Metrics) OutputDropped(source string, n int) {
 
 // EventsDropped counts events that were lost.
 func (m *Metrics) EventsDropped(n int) { m.eventsDropped.Add(float64(max(n, 0))) }
+
+// Hook counts a hook by its point, or "alert", and how it went.
+func (m *Metrics) Hook(point, result string) { m.hooks.WithLabelValues(point, result).Inc() }
 
 // ForgetSource removes what is shown of a source that was deleted. What is counted for it afterwards shows it again.
 func (m *Metrics) ForgetSource(code string) {
