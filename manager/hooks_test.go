@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -20,6 +21,7 @@ import (
 	"crawlkeeper/internal/testenv"
 	"crawlkeeper/sql"
 	"crawlkeeper/status"
+	"crawlkeeper/worker"
 	"crawlkeeper/worker/hook"
 )
 
@@ -339,6 +341,72 @@ func TestOwedToNobody(t *testing.T) {
 		return w.number("select count(*) from crawl_processes where final_owed and source = 'theirs'") == 1 &&
 			w.number("select count(*) from crawl_processes where final_owed and host = 'h'") == 1
 	})
+}
+
+// Whoever judges a crawler makes hooks run and alerts be told, over a signed webhook too.
+func TestAJudgedCrawler(t *testing.T) {
+	t.Parallel()
+	type request struct {
+		body      []byte
+		signature string
+		stamp     string
+	}
+	requests := make(chan request, 9)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		requests <- request{body, r.Header.Get("X-Crawlkeeper-Signature"), r.Header.Get("X-Crawlkeeper-Timestamp")}
+	}))
+	defer server.Close()
+	d := newDiary(t)
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("hunter2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t)
+	w.configure(fmt.Sprintf("manager: {name: test, status_interval: 100ms, status_ttl: 3s}\nhooks: {unhealthy: [{webhook: %q, secret_file: %q}]}\nalerts: [{when: unwell, hooks: [%s]}]",
+		server.URL, secret, d.hook("")), hooked(t, "{healthy: ["+d.hook("")+"], unhealthy: ["+d.hook("")+"]}"))
+	w.source("a")
+	r := w.start()
+	w.reports(1)
+	w.phase("a", "running")
+	judge := func(phase worker.Phase, why string) {
+		r.ask(t.Context(), func() {
+			a := r.fleet.sources["a"].worker
+			a.Judge(worker.Verdict{ProcessID: a.Snapshot().ProcessID, Phase: phase, Why: why})
+		})
+		w.phase("a", string(phase))
+	}
+	judge(worker.Unhealthy, "no answer")
+	d.wait("unhealthy", 1)
+	judge(worker.Stalled, "no tick taken")
+	d.wait("unhealthy", 2)
+	judge(worker.Running, "")
+	d.wait("healthy", 1)
+	eventually(t, "all of it is told", func() bool { return len(d.events()) == 5 })
+	if err := r.end(); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	ids := map[string]bool{}
+	for _, e := range d.events() {
+		ids[e.ID] = true
+		if e.Alert != nil {
+			got = append(got, e.Alert.When+" "+e.Alert.State)
+			continue
+		}
+		got = append(got, strings.TrimSpace(fmt.Sprintf("%s %s %s", e.Hook, e.Phase, e.Why)))
+	}
+	slices.Sort(got)
+	want := []string{"healthy running", "unhealthy stalled no tick taken", "unhealthy unhealthy no answer", "unwell begins", "unwell over"}
+	if !slices.Equal(got, want) || len(ids) != len(want) {
+		t.Errorf("%q, %d ids", got, len(ids))
+	}
+	if len(requests) != 2 {
+		t.Fatalf("%d requests", len(requests))
+	}
+	if one := <-requests; one.signature != hook.Sign("hunter2", one.stamp, one.body) || !strings.Contains(string(one.body), "no answer") {
+		t.Errorf("%s, signed %s", one.body, one.signature)
+	}
 }
 
 // Where no more fit, final hooks are put off, and others dropped and counted.
