@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"crawlkeeper/configs"
@@ -37,7 +38,7 @@ func newDiary(t *testing.T) *diary {
 
 // hook is one that writes into the diary; more is a script that runs before it does.
 func (d *diary) hook(more string) string {
-	script, _ := json.Marshal("read -r event; " + more + "\nprintf '%s\\n' \"$event\" >>" + d.path)
+	script, _ := json.Marshal("read -r event || exit 9; " + more + "\nprintf '%s\\n' \"$event\" >>" + d.path)
 	return fmt.Sprintf("{command: [sh, -c, %s], timeout: 30s}", script)
 }
 
@@ -510,4 +511,48 @@ func scrape(t *testing.T, r *running) string {
 	recorder := httptest.NewRecorder()
 	status.Handler(status.HandlerOptions{Metrics: r.metrics}).ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
 	return recorder.Body.String()
+}
+
+// flushed is a journal that says when it has committed.
+type flushed struct {
+	journal
+	committed chan struct{}
+}
+
+func (f flushed) Flush(ctx context.Context) error {
+	select {
+	case <-f.committed:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// A start waits until it is written down that final hooks are owed, but an outage holds up none.
+func TestAStartWaitsForItsRow(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		point  string
+		commit time.Duration
+		want   time.Duration
+	}{
+		"committed": {configs.HookFinal, 3 * time.Millisecond, 3 * time.Millisecond},
+		"an outage": {configs.HookFinal, time.Hour, rowLimit},
+		"no final":  {configs.HookSuccess, time.Hour, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				j := flushed{committed: make(chan struct{})}
+				time.AfterFunc(c.commit, func() { close(j.committed) })
+				h := newHooks(nil, j, nil, identity{}, testenv.Logger(t))
+				o := &observer{f: &fleet{hooks: h}, plan: &plan{hooks: configs.Hooks{c.point: {{}}}}}
+				began := time.Now()
+				if err := o.Before(t.Context(), worker.Incarnation{}); err != nil || time.Since(began) != c.want {
+					t.Errorf("%v after %s", err, time.Since(began))
+				}
+				time.Sleep(time.Hour)
+			})
+		})
+	}
 }
