@@ -144,7 +144,7 @@ func (d *decoder) structs(n *yaml.Node, v reflect.Value, path string) {
 	items := reflect.MakeSlice(v.Type(), 0, len(n.Content))
 	for i, item := range n.Content {
 		one := reflect.New(v.Type().Elem())
-		if o, ok := one.Interface().(interface{ setDefaults() }); ok {
+		if o, ok := reflect.TypeAssert[interface{ setDefaults() }](one); ok {
 			o.setDefaults()
 		}
 		d.value(item, item, one.Elem(), indexed(path, i))

@@ -113,4 +113,6 @@ var secretVariables = sync.OnceValue(func() []string {
 })
 
 // secretVariable reports whether a variable holds a secret of the manager or says where it lies.
-func secretVariable(name string) bool { return slices.Contains(secretVariables(), name) || hookSecret(name) }
+func secretVariable(name string) bool {
+	return slices.Contains(secretVariables(), name) || hookSecret(name)
+}

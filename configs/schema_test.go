@@ -169,7 +169,7 @@ func (g *generator) value(f reflect.StructField, v reflect.Value) *schema {
 // structs is a list of mappings, each of which begins with the defaults of its type.
 func (g *generator) structs(t reflect.Type) *schema {
 	one := reflect.New(t)
-	if o, ok := one.Interface().(interface{ setDefaults() }); ok {
+	if o, ok := reflect.TypeAssert[interface{ setDefaults() }](one); ok {
 		o.setDefaults()
 	}
 	return &schema{Type: orNothing("array"), Items: g.object(one.Elem())}

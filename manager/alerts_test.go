@@ -119,8 +119,7 @@ func TestAlertsInAnyOrder(t *testing.T) {
 			When: configs.AlertUnwell, Pause: time.Minute, After: time.Duration(rapid.IntRange(0, 90).Draw(t, "after")) * time.Second,
 		}
 		last, open := map[string]time.Time{}, map[string]bool{}
-		var a *teller
-		a = newTeller(rule)
+		a := newTeller(rule)
 		a.tell = func(_ configs.Alert, source string, e hook.Alert) {
 			if (e.State == hook.Begins) == open[source] {
 				t.Fatalf("%s: %s although open is %v", source, e.State, open[source])

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -9,6 +10,7 @@ import (
 	"crawlkeeper/configs"
 	"crawlkeeper/sql"
 	"crawlkeeper/worker"
+	"crawlkeeper/worker/hook"
 )
 
 // causeLost is the cause of processes whose manager was killed.
@@ -21,7 +23,7 @@ func (o *observer) hooked(i worker.Incarnation, row sql.Process) {
 	case worker.StatusQueued:
 		h.later(o.plan, o.eventOf(configs.HookCreate, i))
 	case worker.StatusRunning:
-		o.now = i
+		o.now = &i
 		h.later(o.plan, o.eventOf(configs.HookStart, i))
 	case worker.StatusExited:
 		outcome := outcomeOf(i.Cause, i.Pid != 0, row.Signal)
@@ -29,7 +31,7 @@ func (o *observer) hooked(i worker.Incarnation, row sql.Process) {
 		if o.plan.has(configs.HookFinal) && len(i.Left) == 0 { // what is left is the next manager's, with the hooks
 			h.final(o.plan, row, o.eventOf(configs.HookFinal, i))
 		}
-		o.now = worker.Incarnation{}
+		o.now = nil
 	}
 }
 
@@ -40,10 +42,10 @@ func (o *observer) judged(m worker.Move) {
 	if m.To == worker.Running {
 		point = configs.HookHealthy
 	}
-	if !o.plan.has(point) || point == configs.HookHealthy && snap.Unwell != "" {
+	if o.now == nil || !o.plan.has(point) || point == configs.HookHealthy && snap.Unwell != "" {
 		return
 	}
-	e := o.eventOf(point, o.now)
+	e := o.eventOf(point, *o.now)
 	e.ID += ":" + uuid.NewString() // it may come again
 	e.Phase, e.Why, e.At = string(m.To), snap.Unwell, m.At.UTC()
 	o.f.hooks.later(o.plan, e)
@@ -74,7 +76,11 @@ func (o *observer) BeforeStop(i worker.Incarnation) func(context.Context) {
 		return nil
 	}
 	p, e := o.plan, o.eventOf(configs.HookBeforeStop, i)
-	return func(ctx context.Context) { o.f.hooks.all(ctx, p, p.hooks[e.Hook], e) }
+	return func(ctx context.Context) {
+		if !o.f.hooks.all(ctx, p, p.hooks[e.Hook], e) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			o.f.hooks.complain(e.Source, e.Hook, "all", hook.Result{Outcome: hook.TimedOut, Reason: "half of stop_timeout is over; the crawler needs the rest"})
+		}
+	}
 }
 
 // finishHooks gives the last hooks what is left of the time of a shutdown: the longest stop_timeout and a second. What it cuts

@@ -80,11 +80,10 @@ func (p *plan) hook(c configs.Hook, point string, waits bool) hook.Hook {
 
 // planHooks makes the plan of a source; nil where nothing is to be run.
 func (f *fleet) planHooks(s *source) *plan {
-	all := f.conf.Hooks.With(s.adapter.Hooks)
-	if len(all) == 0 {
+	if len(f.conf.Hooks) == 0 && len(s.adapter.Hooks) == 0 {
 		return nil
 	}
-	return f.planOf(s, all)
+	return f.planOf(s, f.conf.Hooks.With(s.adapter.Hooks))
 }
 
 func (f *fleet) planOf(s *source, all configs.Hooks) *plan {

@@ -30,8 +30,8 @@ const secondMark = 5 * time.Second
 type observer struct {
 	f    *fleet
 	s    *source
-	plan *plan              // of the last process; nil: it has no hooks
-	now  worker.Incarnation // the one that runs, where it has hooks
+	plan *plan               // of the last process; nil: it has no hooks
+	now  *worker.Incarnation // the one that runs, where it has hooks
 }
 
 // Moved publishes a change of phase.

@@ -136,6 +136,9 @@ func (f *fleet) refresh(s *source, now moment) {
 	s.noCrawl = noCrawl
 	s.adapter = adapter
 	f.replan(s, now)
+	if !s.rests() {
+		f.alertOver(configs.AlertRest, s.code)
+	}
 	if !ok {
 		return
 	}
@@ -211,6 +214,7 @@ func outputOptions(code string, o configs.Output) output.Options {
 func (f *fleet) remove(s *source) {
 	s.gone = true
 	f.logger.Info("a source was deleted", "source", s.code)
+	f.alertOver(configs.AlertRest, s.code)
 	f.tell(s)
 	f.place(s, f.clock.now())
 	f.forget(s)

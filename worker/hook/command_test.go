@@ -3,6 +3,7 @@ package hook
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -82,7 +83,7 @@ func TestACommandIsCutOff(t *testing.T) {
 	go func() { done <- r.Run(ctx, sh("echo >"+ready+"; sleep 1000"), &Event{}, nil) }()
 	testenv.Eventually(t, patience, "it runs", func() bool { _, err := os.Stat(ready); return err == nil })
 	cancel()
-	if got := <-done; got.Outcome != Cancelled || got.Err() != context.Canceled {
+	if got := <-done; got.Outcome != Cancelled || !errors.Is(got.Err(), context.Canceled) {
 		t.Errorf("%+v", got)
 	}
 }
