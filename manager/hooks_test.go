@@ -81,12 +81,16 @@ func (d *diary) wait(point string, n int) (found []hook.Event) {
 	return found
 }
 
-// of are the points of one process, in the order in which their hooks ran.
+// of are the points of one process, in the order in which their hooks ran; create first, which waits for nobody and for
+// which nobody waits.
 func (d *diary) of(process string) (points []string) {
 	for _, e := range d.events() {
 		if e.Process != nil && e.Process.ID == process {
 			points = append(points, e.Hook)
 		}
+	}
+	if i := slices.Index(points, configs.HookCreate); i > 0 {
+		points = slices.Insert(slices.Delete(points, i, i+1), 0, configs.HookCreate)
 	}
 	return points
 }
@@ -231,7 +235,7 @@ func TestBadHooksHarmOnlyThemselves(t *testing.T) {
 	bad := []string{
 		`{command: [sh, -c, "sleep 1000"], timeout: 1s}`,
 		`{command: [sh, -c, "setsid sleep 1000 & setsid sleep 1000 & exit 0"]}`,
-		`{command: [sh, -c, "head -c 1000000000 /dev/zero"], timeout: 1m}`,
+		`{command: [sh, -c, "head -c 100000000 /dev/zero"], timeout: 1m}`,
 		`{command: [sh, -c, "exit 1"]}`, `{command: [/no/such/hook]}`, `{webhook: "http://127.0.0.1:1/", retries: 0}`,
 	}
 	hooks := fmt.Sprintf("{create: [%[1]s], start: [%[1]s], before_stop: [%[1]s], success: [%[1]s], final: [%[1]s, %[2]s]}", strings.Join(bad, ", "), d.hook(""))
