@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -145,6 +146,13 @@ func (f *fleet) alert(when, source, text string) { f.alerts.begin(when, source, 
 // alertOver says that a condition is over; one that never began is no error.
 func (f *fleet) alertOver(when, source string) { f.alerts.end(when, source, time.Now()) }
 
+// alertsOver says that nothing is wrong any more with the crawler of a source: none is wanted, or it ended as it should.
+func (f *fleet) alertsOver(source string) {
+	for _, when := range []string{configs.AlertUnwell, configs.AlertCooling, configs.AlertLimit} {
+		f.alertOver(when, source)
+	}
+}
+
 // setAlerts takes the rules of a configuration. Where they changed, what lasts is told anew when it happens again.
 func (f *fleet) setAlerts() {
 	f.watched.Store(len(f.conf.Alerts) > 0)
@@ -170,15 +178,14 @@ func (f *fleet) tellAlert(rule configs.Alert, source string, a hook.Alert) {
 // watch follows a worker's moves for the conditions that are seen by them.
 func (f *fleet) watch(s *source, m worker.Move, snap *worker.Snapshot) {
 	code := s.code
+	exhausted := m.To == worker.Stopped && snap.Trouble != nil && snap.Trouble.Exhausted // restarted as often as is allowed
 	switch {
 	case m.To == worker.Unhealthy, m.To == worker.Stalled:
 		f.alert(configs.AlertUnwell, code, fmt.Sprintf("its crawler is %s: %s", m.To, snap.Unwell))
 	case m.To == worker.Running && snap.Unwell == "":
 		f.alertOver(configs.AlertUnwell, code)
-	case m.To == worker.Stopped:
-		for _, when := range []string{configs.AlertUnwell, configs.AlertCooling, configs.AlertLimit} {
-			f.alertOver(when, code)
-		}
+	case m.To == worker.Stopped && !exhausted:
+		f.alertsOver(code)
 	}
 	stable := time.Time{} // a crawler that has run as long as the backoff asks for has got over it
 	if m.To.Up() {
@@ -189,7 +196,7 @@ func (f *fleet) watch(s *source, m worker.Move, snap *worker.Snapshot) {
 	if m.From == worker.Stopping && m.Cause == worker.Limit {
 		f.alert(configs.AlertLimit, code, "its crawler was ended as it used more than its adapter allows")
 	}
-	if m.To == worker.Cooling {
-		f.alert(configs.AlertCooling, code, fmt.Sprintf("its crawler ends again and again (%s)", m.Cause))
+	if m.To == worker.Cooling || exhausted {
+		f.alert(configs.AlertCooling, code, cmp.Or(s.problem(snap.Trouble), string(m.Cause)))
 	}
 }

@@ -154,6 +154,25 @@ func TestAlertsInAnyOrder(t *testing.T) {
 	})
 }
 
+// A crawler that was given up is told of until somebody wants none, or another one.
+func TestACrawlerThatIsGivenUpIsToldOf(t *testing.T) {
+	t.Parallel()
+	d := newDiary(t)
+	w := newWorld(t)
+	w.configure("manager: {name: test, status_interval: 100ms, status_ttl: 3s}\nalerts: [{when: cooling, hooks: ["+d.hook("")+"]}]",
+		restarting(t, "*", "{max: 1, within: 1h}", "-exit", "3", "-after", "0s"))
+	w.source("a")
+	w.start()
+	if e := d.wait(hookAlert, 1)[0]; e.Alert.State != "begins" {
+		t.Errorf("%+v", e.Alert)
+	}
+	w.phase("a", "stopped")
+	w.must(control.Command{Action: "stop", Sources: []string{"a"}})
+	if e := d.wait(hookAlert, 2)[1]; e.Alert.State != "over" || !strings.Contains(e.Alert.Text, "gave up") {
+		t.Errorf("%+v", e.Alert)
+	}
+}
+
 // A crash loop is told once, and once when it is over.
 func TestACrashLoopIsToldOnce(t *testing.T) {
 	t.Parallel()

@@ -73,7 +73,7 @@ type fleet struct {
 	sources  map[string]*source
 	refused  map[string]string // codes that are not served, and why, as it was logged
 	heap     dueHeap
-	loaded   bool      // the sources were read once
+	loaded   bool // the sources were read once
 	alerts   *alerts
 	draining bool      // no more ticks
 	holdTill mono      // redis is away: no tick before

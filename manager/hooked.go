@@ -27,6 +27,9 @@ func (o *observer) hooked(i worker.Incarnation, row sql.Process) {
 		h.later(o.plan, o.eventOf(configs.HookStart, i))
 	case worker.StatusExited:
 		outcome := outcomeOf(i.Cause, i.Pid != 0, row.Signal)
+		if asItShould(i) {
+			outcome = configs.HookSuccess
+		}
 		h.later(o.plan, o.eventOf(outcome, i))
 		if o.plan.has(configs.HookFinal) && len(i.Left) == 0 { // what is left is the next manager's, with the hooks
 			h.final(o.plan, row, o.eventOf(configs.HookFinal, i))

@@ -25,6 +25,11 @@ func outcomeOf(cause worker.Cause, ran bool, signal string) string {
 	return configs.HookSuccess
 }
 
+// asItShould tells that a crawler ended by itself with status 0 where its restart policy expects that.
+func asItShould(i worker.Incarnation) bool {
+	return i.GivenUp != "" && i.Cause == worker.Exited && !i.Exhausted
+}
+
 // event of a process. Its ID is the same wherever and whenever it is made again.
 func (h *hooks) event(p *plan, point string, row sql.Process) *hook.Event {
 	e := &hook.Event{
@@ -58,6 +63,12 @@ func instant(t time.Time) *time.Time {
 func (o *observer) eventOf(point string, i worker.Incarnation) *hook.Event {
 	e := o.f.hooks.event(o.plan, point, processRow(i, o.f.identity))
 	e.LastLines, e.Why, e.Delay = i.LastLines, i.Why, i.Delay.Seconds()
+	if asItShould(i) && e.Outcome != "" {
+		e.Outcome = configs.HookSuccess
+	}
+	if i.GivenUp != "" {
+		e.Evidence = append(e.Evidence, i.GivenUp)
+	}
 	if i.Error != "" {
 		e.Why = i.Error
 	}

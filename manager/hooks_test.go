@@ -474,6 +474,19 @@ func TestNoHooksCostNothing(t *testing.T) {
 	}
 }
 
+// A crawler that its policy lets end with 0 has succeeded.
+func TestAnEndThatThePolicyExpects(t *testing.T) {
+	t.Parallel()
+	d := newDiary(t)
+	w := newWorld(t, strings.Replace(restarting(t, "*", "{policy: on-failure}", "-after", "0s"), ": {command", ": {hooks: "+d.all()+", command", 1))
+	w.source("a")
+	w.start()
+	e := d.wait("final", 1)[0]
+	if got := strings.Join(d.of(e.Process.ID), " "); got != "create validate acquire start success final" || e.Outcome != "success" || e.Cause != "exited" {
+		t.Errorf("%s: %+v", got, e)
+	}
+}
+
 func TestOutcome(t *testing.T) {
 	t.Parallel()
 	h := &hooks{}

@@ -106,7 +106,7 @@ func (o *observer) tellEnd(i worker.Incarnation) {
 	case i.Why != "":
 		level = slog.LevelError
 		fmt.Fprintf(&text, "crawler had to be ended: %s (%s) after %s: %s", i.Cause, i.Exit, round(i.Exit.Ran), i.Why)
-	case i.GivenUp != "" && i.Cause == worker.Exited && !i.Exhausted: // as its policy expects it
+	case asItShould(i):
 		fmt.Fprintf(&text, "crawler ended by itself: %s (%s) after %s", i.Cause, i.Exit, round(i.Exit.Ran))
 	case i.Cause.Unwanted():
 		level = slog.LevelError

@@ -7,6 +7,7 @@ import (
 
 	"crawlkeeper/configs"
 	"crawlkeeper/sql"
+	"crawlkeeper/worker"
 )
 
 const (
@@ -141,6 +142,9 @@ func (p *payer) takeOn(ctx context.Context, row sql.Owed, repeated bool) error {
 	}
 	e := p.m.hooks.event(a.plan, configs.HookFinal, row.Process)
 	e.Repeated = repeated
+	if row.Cause == string(worker.Exited) {
+		e.Outcome = "" // whether its policy expected that is not known any more
+	}
 	p.m.hooks.final(a.plan, row.Process, e)
 	return nil
 }

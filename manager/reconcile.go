@@ -163,8 +163,12 @@ func (f *fleet) tell(s *source) {
 	s.worker.Want(d)
 }
 
+// desire is what a worker is to be told. Where no crawler is wanted nothing is wrong with one any more.
 func (f *fleet) desire(s *source) worker.Desire {
 	up, why := s.wanted(f.conf.Manager.Disabled)
+	if !up {
+		f.alertsOver(s.code)
+	}
 	return worker.Desire{Up: up, Spec: s.spec, By: why}
 }
 
