@@ -87,6 +87,8 @@ type Adapter struct {
 	Output Output `yaml:"output"`
 	// Checks of crawlers that run, a list of mappings: what is looked at, how often, and what becomes of a crawler that is not well.
 	Health []Check `yaml:"health"`
+	// What runs at the points of its life, after the fleet's own, by the name of the point.
+	Hooks Hooks `yaml:"hooks"`
 }
 
 // MostFailures is the highest [Adapter.MaxFailures]: so many runs are read to count them.
@@ -140,9 +142,11 @@ type Restart struct {
 }
 
 // Argv returns the command for one source, with {code} replaced.
-func (a Adapter) Argv(code string) []string {
-	argv := make([]string, len(a.Command))
-	for i, arg := range a.Command {
+func (a Adapter) Argv(code string) []string { return argvOf(a.Command, code) }
+
+func argvOf(command []string, code string) []string {
+	argv := make([]string, len(command))
+	for i, arg := range command {
 		argv[i] = strings.ReplaceAll(arg, "{code}", code)
 	}
 	return argv

@@ -20,6 +20,10 @@ type Config struct {
 	Keep Keep `yaml:"keep"`
 	// What looks, now and then, for what crawlers and managers left behind.
 	Janitor Janitor `yaml:"janitor"`
+	// What runs at the points of every crawler's life, before the adapter's own, by the name of the point.
+	Hooks Hooks `yaml:"hooks"`
+	// Conditions of which somebody is told.
+	Alerts []Alert `yaml:"alerts"`
 	// What all adapters share; a key of an adapter wins.
 	Defaults Adapter `yaml:"defaults"`
 	// How each kind of source is crawled, by the adapter's name in sources.adapter. "*" serves every name that is not listed.

@@ -53,6 +53,8 @@ func (d *decoder) value(key, n *yaml.Node, v reflect.Value, path string) {
 		d.targets(n, target, path)
 	case *[]Check:
 		d.checks(n, target, path)
+	case *Hooks:
+		d.hooks(n, target, path)
 	default:
 		switch v.Kind() {
 		case reflect.Struct:
@@ -60,6 +62,10 @@ func (d *decoder) value(key, n *yaml.Node, v reflect.Value, path string) {
 		case reflect.Map:
 			d.texts(n, v, path)
 		case reflect.Slice:
+			if v.Type().Elem().Kind() == reflect.Struct {
+				d.structs(n, v, path)
+				return
+			}
 			d.list(n, v, path)
 		default:
 			d.scalar(n, v, path)
@@ -118,6 +124,35 @@ func (d *decoder) targets(n *yaml.Node, to *Targets, path string) {
 		return
 	}
 	d.list(n, reflect.ValueOf(to).Elem(), path)
+}
+
+// hooks decodes lists of hooks by their points. A point that is set replaces the one that v holds already.
+func (d *decoder) hooks(n *yaml.Node, to *Hooks, path string) {
+	own := Hooks{}
+	for _, e := range d.entries(n, path) {
+		var list []Hook
+		d.value(e.key, e.value, reflect.ValueOf(&list).Elem(), joinKey(path, e.name))
+		own[e.name] = list
+	}
+	*to = to.merged(own)
+}
+
+// structs decodes a list of mappings. Each begins with the defaults of its type.
+func (d *decoder) structs(n *yaml.Node, v reflect.Value, path string) {
+	if n.Kind != yaml.SequenceNode {
+		d.fail(n, path, "must be a list of mappings, not %s", kindOf(n))
+		return
+	}
+	items := reflect.MakeSlice(v.Type(), 0, len(n.Content))
+	for i, item := range n.Content {
+		one := reflect.New(v.Type().Elem())
+		if o, ok := reflect.TypeAssert[interface{ setDefaults() }](one); ok {
+			o.setDefaults()
+		}
+		d.value(item, item, one.Elem(), indexed(path, i))
+		items = reflect.Append(items, one.Elem())
+	}
+	v.Set(items)
 }
 
 // texts decodes a mapping of names to texts and merges it, key by key, into what v holds already.

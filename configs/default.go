@@ -37,6 +37,8 @@ func Default() *Config {
 		},
 		Janitor:  Janitor{Schedule: "0 3 * * *", MinAge: time.Hour},
 		Keep:     Keep{Processes: 30 * 24 * time.Hour},
+		Hooks:    Hooks{},
+		Alerts:   []Alert{},
 		Defaults: defaultAdapter(),
 		where:    map[string]place{},
 	}
@@ -60,6 +62,7 @@ func defaultAdapter() Adapter {
 		Restart:     Restart{Policy: RestartAlways},
 		Output:      Output{To: Targets{OutputForward}, MaxSize: 10 << 20, MaxAge: 7 * 24 * time.Hour, Keep: 5, Compress: true},
 		Health:      []Check{},
+		Hooks:       Hooks{},
 	}
 }
 

@@ -19,6 +19,7 @@ var crawlerVariables = []string{
 	variablePrefix + "START_URLS_KEY",
 	variablePrefix + "REDIS_URL",
 	variablePrefix + "POSTGRES_URL",
+	variablePrefix + "HOOK",
 }
 
 func crawlerVariable(name string) bool { return slices.Contains(crawlerVariables, name) }
@@ -60,6 +61,8 @@ func (c *Config) readEnviron(environ []string) []Problem {
 		case !known && inSection(name) && !crawlerVariable(name) && !serviceLink(name, text):
 			problems = append(problems, at.problem("", "%s", unknownVariable(settings)(name)))
 		case !known:
+		case s.target.Kind() == reflect.Map:
+			problems = append(problems, at.problem("", "is a mapping; set %s in the file", s.key))
 		case s.target.Kind() == reflect.Slice:
 			problems = append(problems, at.problem("", "is a list; set %s in the file", s.key))
 		default:
@@ -111,4 +114,6 @@ var secretVariables = sync.OnceValue(func() []string {
 })
 
 // secretVariable reports whether a variable holds a secret of the manager or says where it lies.
-func secretVariable(name string) bool { return slices.Contains(secretVariables(), name) }
+func secretVariable(name string) bool {
+	return slices.Contains(secretVariables(), name) || hookSecret(name)
+}

@@ -110,7 +110,7 @@ func shownDefault(v reflect.Value) string {
 		return value.String()
 	case Secret:
 		return value.Reveal()
-	case Env, map[string]string:
+	case Env, map[string]string, Hooks:
 		return "{}"
 	case []string:
 		return shownList(value)

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -38,6 +39,7 @@ func parse(file string, data []byte, environ []string) (*Config, error) {
 	problems := c.decode(root)
 	problems = append(problems, c.readEnviron(environ)...)
 	problems = append(problems, c.readURLs()...)
+	problems = append(problems, c.readHookSecrets(environ)...)
 	problems = append(problems, without(c.check(), problems)...)
 	if err := asError(file, problems); err != nil {
 		return nil, err
@@ -112,17 +114,26 @@ func (c *Config) readURL(section string, target *Secret, file *string) []Problem
 			return nil
 		}
 	}
-	data, err := readFile(*file, maxSecret)
+	text, err := readSecret(*file)
 	if err != nil {
-		return []Problem{at.problem(key, "cannot be read: %v", err)}
+		return []Problem{at.problem(key, "%v", err)}
+	}
+	*target = text
+	c.where[section+".url"] = at
+	return nil
+}
+
+// readSecret reads a file that holds nothing but a secret. The error goes on after the name of its key.
+func readSecret(path string) (Secret, error) {
+	data, err := readFile(path, maxSecret)
+	if err != nil {
+		return "", fmt.Errorf("cannot be read: %w", err)
 	}
 	text := strings.TrimRight(string(data), "\r\n")
 	if text == "" {
-		return []Problem{at.problem(key, "names an empty file")}
+		return "", errors.New("names an empty file")
 	}
-	*target = Secret(text)
-	c.where[section+".url"] = at
-	return nil
+	return Secret(text), nil
 }
 
 // readFile reads a regular file of at most so many bytes.

@@ -33,13 +33,20 @@ func TestSchemaAndLoadAgree(t *testing.T) {
 		"defaults: {env: {A: [1]}}":        false,
 		"defaults: {output: file, dir: x}": false, // file needs a folder: no matter of the schema
 		"adapters: {a: {command: x}}":      false,
-		"adapters: {a: {command: [x], output: {to: [forward], max_size: 1MiB}}}": true,
-		"adapters: {a: {command: [x], output: [forward]}}":                       true,
-		"adapters: {a: {command: [x], output: {max_size: 1 M}}}":                 false,
-		"adapters: {a: {command: [x], output: {keep: x}}}":                       false,
-		"adapters: {a: {command: [x], output: tape}}":                            false,
-		"adapters: {a: {command: [x], on_start: ''}}":                            true,
-		"adapters: {a: {comand: [x]}}":                                           false,
+		"adapters: {a: {command: [x], output: {to: [forward], max_size: 1MiB}}}":           true,
+		"adapters: {a: {command: [x], output: [forward]}}":                                 true,
+		"adapters: {a: {command: [x], output: {max_size: 1 M}}}":                           false,
+		"adapters: {a: {command: [x], output: {keep: x}}}":                                 false,
+		"adapters: {a: {command: [x], output: tape}}":                                      false,
+		"adapters: {a: {command: [x], on_start: ''}}":                                      true,
+		"hooks: {final: [{command: [x], timeout: 1m}]}":                                    true,
+		"hooks: {finale: []}":                                                              false,
+		"hooks: {final: [x]}":                                                              false,
+		"hooks: {final: [{command: x}]}":                                                   false,
+		"adapters: {a: {command: [x], hooks: {start: [{webhook: http://h, retries: 1}]}}}": true,
+		"alerts: [{when: leaks, hooks: [{command: [x]}]}]":                                 true,
+		"alerts: [{when: never, hooks: [{command: [x]}]}]":                                 false,
+		"adapters: {a: {comand: [x]}}":                                                     false,
 	} {
 		var value any
 		if err := yaml.Load([]byte(text), &value); err != nil {
@@ -55,7 +62,7 @@ func TestSchemaAndLoadAgree(t *testing.T) {
 // accepts is as much of a validator as the schema above needs.
 func (s *schema) accepts(root *schema, value any) bool {
 	if s.Ref != "" {
-		return root.Definitions["adapter"].accepts(root, value)
+		return root.Definitions[strings.TrimPrefix(s.Ref, "#/definitions/")].accepts(root, value)
 	}
 	if len(s.AnyOf) > 0 {
 		for _, one := range s.AnyOf {

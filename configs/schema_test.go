@@ -79,7 +79,10 @@ func buildSchema(t *testing.T) *schema {
 	adapter := root.Properties.of["defaults"]
 	root.Schema = "http://json-schema.org/draft-07/schema#"
 	root.Title = "Configuration of crawlkeeper"
-	root.Definitions = map[string]*schema{"adapter": {Type: orNothing("object"), Properties: adapter.Properties, More: false}}
+	root.Definitions = map[string]*schema{
+		"adapter": {Type: orNothing("object"), Properties: adapter.Properties, More: false},
+		"hooks":   g.structs(reflect.TypeFor[Hook]()),
+	}
 	root.Properties.of["defaults"] = &schema{Description: adapter.Description, Ref: "#/definitions/adapter"}
 	adapters := root.Properties.of["adapters"]
 	adapters.Type, adapters.More = orNothing("object"), &schema{Ref: "#/definitions/adapter"}
@@ -132,10 +135,21 @@ func (g *generator) value(f reflect.StructField, v reflect.Value) *schema {
 		return &schema{Type: orNothing("object"), More: &schema{Type: []string{"string", "number", "boolean", "null"}}}
 	case map[string]Adapter:
 		return &schema{}
+	case []Hook:
+		return &schema{Ref: "#/definitions/hooks"}
+	case Hooks:
+		points := &properties{of: map[string]*schema{}}
+		for _, point := range HookPoints {
+			points.keys = append(points.keys, point)
+			points.of[point] = &schema{Ref: "#/definitions/hooks"}
+		}
+		return &schema{Type: orNothing("object"), Properties: points, More: false}
 	}
 	switch v.Kind() {
 	case reflect.Struct:
 		return g.object(v)
+	case reflect.Slice:
+		return g.structs(v.Type().Elem())
 	case reflect.Bool:
 		return &schema{Type: orNothing("boolean"), Default: v.Bool()}
 	case reflect.Int:
@@ -154,6 +168,15 @@ func (g *generator) value(f reflect.StructField, v reflect.Value) *schema {
 	return s
 }
 
+// structs is a list of mappings, each of which begins with the defaults of its type.
+func (g *generator) structs(t reflect.Type) *schema {
+	one := reflect.New(t)
+	if o, ok := reflect.TypeAssert[interface{ setDefaults() }](one); ok {
+		o.setDefaults()
+	}
+	return &schema{Type: orNothing("array"), Items: g.object(one.Elem())}
+}
+
 func (g *generator) list(words, value []string) *schema {
 	s := &schema{Type: orNothing("array"), Items: &schema{Type: []string{"string", "number", "boolean"}}}
 	if words != nil {
@@ -168,7 +191,7 @@ func (g *generator) list(words, value []string) *schema {
 // fieldDocs reads the comments above the fields of this package's structs, which are the descriptions in the schema.
 func fieldDocs(t *testing.T) map[string]string {
 	docs := map[string]string{}
-	for _, file := range []string{"config.go", "adapter.go", "output.go", "health.go"} {
+	for _, file := range []string{"config.go", "adapter.go", "output.go", "health.go", "hooks.go"} {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
@@ -194,7 +217,7 @@ func fieldDocs(t *testing.T) map[string]string {
 func TestEveryFieldIsDescribed(t *testing.T) {
 	t.Parallel()
 	docs := fieldDocs(t)
-	for _, v := range []any{Config{}, Redis{}, Keys{}, Postgres{}, Manager{}, HTTP{}, Log{}, Runs{}, Keep{}, Adapter{}, Backoff{}, Restart{}, PauseFor{}, Output{}, Check{}} {
+	for _, v := range []any{Config{}, Redis{}, Keys{}, Postgres{}, Manager{}, HTTP{}, Log{}, Runs{}, Keep{}, Adapter{}, Backoff{}, Restart{}, PauseFor{}, Output{}, Check{}, Hook{}, Alert{}} {
 		for f := range reflect.TypeOf(v).Fields() {
 			if f.IsExported() && (docs[reflect.TypeOf(v).Name()+"."+f.Name] == "" || f.Tag.Get("yaml") == "") {
 				t.Errorf("%T.%s has no comment or no key", v, f.Name)

@@ -31,6 +31,8 @@ func (c *Config) check() []Problem {
 	k.runs(c.Runs)
 	k.keep(c.Keep)
 	k.janitor(c.Janitor)
+	k.hooks(c.Hooks, "hooks")
+	k.alerts(c.Alerts)
 	k.adapters(c.Adapters)
 	return k.problems
 }

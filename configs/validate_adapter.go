@@ -39,6 +39,7 @@ func (k *checker) adapter(a Adapter, key string) {
 	k.track(a.Track, key+".track")
 	k.output(a.Output, key+".output")
 	k.health(a, key+".health")
+	k.hooks(a.Hooks, key+".hooks")
 }
 
 func (k *checker) command(command []string, key string) {

@@ -20,6 +20,7 @@
 //     the last: the heap is ordered by the monotonic clock, and all is placed anew when the two clocks part.
 //   - Pushing and cleaning are one queue: a tick for the last process never lands behind the cleaning for the next.
 //   - What a command changed is on top of what the database says, until the database says the same.
+//   - Final hooks are owed from before a start, in the process's row, until they have run; the next manager runs what one left.
 //   - Redis or Postgres away: crawlers stay up.
 //   - The janitor removes what nobody claims, and what a source may want only while that is held and has no crawler.
 package manager

@@ -55,6 +55,7 @@ type fleet struct {
 	metrics         *status.Metrics
 	publish         func(status.Event)
 	outputs         *output.Sinks             // nil: no output is taken (tests)
+	hooks           *hooks                    // needed where the configuration has hooks or alerts
 	needs           worker.Needs              // what all workers share
 	monitor         *health.Monitor           // watches crawlers whose adapters have checks; nil: nobody does (tests)
 	program         runProgram                // runs the commands of checks
@@ -72,11 +73,14 @@ type fleet struct {
 	alive atomic.Int64 // when the loop turned last, in ns since it began; read by others
 	clock clock
 
+	watched atomic.Bool // there are alerts; written by Run, read by others
+
 	// Owned by Run.
 	sources  map[string]*source
 	refused  map[string]string // codes that are not served, and why, as it was logged
 	heap     dueHeap
-	loaded   bool      // the sources were read once
+	loaded   bool // the sources were read once
+	alerts   *alerts
 	draining bool      // no more ticks
 	holdTill mono      // redis is away: no tick before
 	offset   time.Time // of the wall clock, when all sources were placed
@@ -105,6 +109,7 @@ func (f *fleet) init() {
 	if f.census == nil {
 		f.census = func() {}
 	}
+	f.setAlerts()
 }
 
 // housekeeping is how often the loop turns although nothing happens, so that it can be seen to live.
@@ -164,6 +169,7 @@ func (f *fleet) runOnce(now moment) time.Duration {
 	f.inbox.run()
 	f.turn(now)
 	f.look(now)
+	f.alerts.turn(time.Now())
 	if len(f.heap) == 0 {
 		return housekeeping
 	}

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"crawlkeeper/configs"
@@ -165,9 +167,7 @@ func (j *janitor) night(ctx context.Context, remove bool) {
 	found := j.look(ctx, remove)
 	before, err := m.Store.LastLeaks(ctx, m.conf.Manager.Name)
 	if err == nil {
-		for _, kind := range risen(before, found) {
-			m.leaksRose(kind, before[kind].Found, found.Kinds[kind].Found)
-		}
+		m.compareLeaks(before, found)
 		err = m.Store.AddLeaks(ctx, m.conf.Manager.Name, time.Now(), leakRows(found))
 	}
 	if err != nil && ctx.Err() == nil {
@@ -186,9 +186,21 @@ func risen(before map[string]sql.Leaks, found control.Cleaning) []string {
 	return kinds
 }
 
-// leaksRose tells that more of a kind is left behind than at the last look. Alerts begin here.
-func (m *Manager) leaksRose(kind string, before, now int) {
-	m.Logger.Warn("more is left behind than at the last look: see `crawlkeeper janitor`", "kind", kind, "before", before, "now", now)
+// compareLeaks tells of what more is left behind than at the last look.
+func (m *Manager) compareLeaks(before map[string]sql.Leaks, found control.Cleaning) {
+	var texts []string
+	for _, kind := range risen(before, found) {
+		was, is := before[kind].Found, found.Kinds[kind].Found
+		m.Logger.Warn("more is left behind than at the last look: see `crawlkeeper janitor`", "kind", kind, "before", was, "now", is)
+		texts = append(texts, fmt.Sprintf("%s: %d, %d before", kind, is, was))
+	}
+	m.fleet.inbox.put(func() {
+		if texts == nil {
+			m.fleet.alertOver(configs.AlertLeaks, "")
+		} else {
+			m.fleet.alert(configs.AlertLeaks, "", "more is left behind: "+strings.Join(texts, "; "))
+		}
+	})
 }
 
 // leakRows has a row for each kind, so that a kind of which nothing was found can rise.

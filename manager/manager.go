@@ -54,6 +54,7 @@ type Manager struct {
 	events  *status.Publisher
 	lists   *lists
 	lease   *lease
+	hooks   *hooks
 	fleet   *fleet
 	born    time.Time
 	bound   chan string // the HTTP end's address
@@ -95,7 +96,10 @@ func New(o Options) (*Manager, error) {
 	}
 	m.lists = newLists(o.Redis, conf.Redis, o.Logger)
 	m.lists.holder = func() string { return m.lease.text }
-	m.fleet = m.newFleet()
+	host, _ := os.Hostname()
+	who := identity{Manager: conf.Manager.Name, Host: host, BootID: process.BootID()}
+	m.hooks = newHooks(m.spawner, m.journal, m.metrics, who, o.Logger)
+	m.fleet = m.newFleet(who)
 	m.lists.cleaned = func(code string, due time.Time) {
 		m.fleet.inbox.put(func() {
 			if s := m.fleet.sources[code]; s != nil {
@@ -107,8 +111,7 @@ func New(o Options) (*Manager, error) {
 	return m, nil
 }
 
-func (m *Manager) newFleet() *fleet {
-	host, _ := os.Hostname()
+func (m *Manager) newFleet(who identity) *fleet {
 	f := &fleet{
 		conf: m.conf, name: m.conf.Manager.Name, tempRoot: m.spawner.TempRoot(), environ: m.Environ, logger: m.Logger,
 		lists: m.lists, history: m.Store, streaks: m.Store, journal: m.journal, metrics: m.metrics, publish: m.events.Publish, outputs: m.outputs,
@@ -116,7 +119,7 @@ func (m *Manager) newFleet() *fleet {
 		monitor: m.monitor(), program: programs(m.spawner),
 		redis: m.conf.Redis, postgres: m.conf.Postgres.URL, late: m.lease.late, bound: m.lease.bound,
 		load: m.reload, interruptedText: m.conf.Runs.InterruptedText,
-		identity: identity{Manager: m.conf.Manager.Name, Host: host, BootID: process.BootID()},
+		identity: who, hooks: m.hooks,
 	}
 	f.tidy, f.census = m.askJanitor, m.tellJanitor
 	f.init()
@@ -173,6 +176,8 @@ func (m *Manager) Run(ctx context.Context) error {
 	late.start("events", m.events.Run)
 	keep.start("lists", m.lists.Run)
 	keep.start("status", m.statusLoop)
+	hooked := newLoops(life, fail, m.Logger)
+	hooked.start("hooks", m.hooks.Run)
 	fleet := newLoops(life, fail, m.Logger)
 	fleet.start("fleet", m.fleet.Run)
 	feed := newLoops(life, fail, m.Logger) // what brings work
@@ -191,8 +196,13 @@ func (m *Manager) Run(ctx context.Context) error {
 	err = context.Cause(broken) // nil where it was asked to end
 	m.stopping.Store(true)
 	m.Logger.Info("stopping", "reason", reason(err))
+	began := time.Now()
 	feed.stop()
 	fleet.end()
+	if err == nil {
+		m.finishHooks(began)
+	}
+	hooked.end()
 	m.goodbye(err, keep, late, feed)
 	_ = os.Remove(m.fleet.tempRoot) // it is empty, unless something could not be ended
 	m.Logger.Info("stopped")

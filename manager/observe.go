@@ -24,20 +24,30 @@ type identity struct {
 // secondMark is when the runs of a crawler that ended are marked again: one may have been opened in its last moment.
 const secondMark = 5 * time.Second
 
-// observer writes down what a worker does. Its methods are called by the worker's goroutine.
+// observer writes down what a worker does, and runs the hooks. Its methods are called by the worker's goroutine, Before by one
+// for which that waits.
 type observer struct {
-	f *fleet
-	s *source
+	f    *fleet
+	s    *source
+	plan *plan               // of the last process; nil: it has no hooks
+	now  *worker.Incarnation // the one that runs, where it has hooks
 }
 
 // Moved publishes a change of phase.
-func (o observer) Moved(m worker.Move) {
+func (o *observer) Moved(m worker.Move) {
 	o.f.publish(status.Event{Source: m.Source, From: string(m.From), To: string(m.To), Cause: string(m.Cause), At: m.At})
 	f, s := o.f, o.s
 	o.tellHealth(m)
 	if m.To == worker.Stopping {
 		ended := s.worker.Snapshot().ProcessID
 		f.inbox.put(func() { f.unwatch(s, ended) })
+	}
+	if o.plan != nil && m.From.Up() && m.To.Up() {
+		o.judged(m)
+	}
+	if f.watched.Load() {
+		snap := s.worker.Snapshot()
+		f.inbox.put(func() { f.alertOn(s, m, snap) })
 	}
 	switch {
 	case m.To == worker.Running && !m.From.Up():
@@ -51,9 +61,17 @@ func (o observer) Moved(m worker.Move) {
 }
 
 // Process writes the evidence.
-func (o observer) Process(i worker.Incarnation) {
+func (o *observer) Process(i worker.Incarnation) {
 	f := o.f
-	f.journal.Process(processRow(i, f.identity))
+	if i.Status == worker.StatusQueued {
+		o.plan = o.s.hooked.Load()
+	}
+	row := processRow(i, f.identity)
+	row.FinalOwed = o.plan.has(configs.HookFinal)
+	f.journal.Process(row)
+	if o.plan != nil {
+		defer o.hooked(i, row)
+	}
 	switch i.Status {
 	case worker.StatusRunning:
 		f.metrics.Started(i.Source)
@@ -84,7 +102,7 @@ func (o observer) tellHealth(m worker.Move) {
 }
 
 // mark marks the runs that the crawler left open: now, and again a little later.
-func (o observer) mark(i worker.Incarnation) {
+func (o *observer) mark(i worker.Incarnation) {
 	m := sql.Mark{
 		Source: i.Source, Ended: o.f.bound(i.EndedAt), FinishedAt: i.EndedAt,
 		Error: fmt.Sprintf("%s %s)", interruption(o.f.interruptedText, i.Cause), i.Exit),
@@ -93,7 +111,7 @@ func (o observer) mark(i worker.Incarnation) {
 	time.AfterFunc(secondMark, func() { o.f.journal.Mark(m) })
 }
 
-func (o observer) tellEnd(i worker.Incarnation) {
+func (o *observer) tellEnd(i worker.Incarnation) {
 	level := slog.LevelInfo
 	var text strings.Builder
 	switch {
@@ -105,7 +123,7 @@ func (o observer) tellEnd(i worker.Incarnation) {
 	case i.Why != "":
 		level = slog.LevelError
 		fmt.Fprintf(&text, "crawler had to be ended: %s (%s) after %s: %s", i.Cause, i.Exit, round(i.Exit.Ran), i.Why)
-	case i.GivenUp != "" && i.Cause == worker.Exited && !i.Exhausted: // as its policy expects it
+	case asItShould(i):
 		fmt.Fprintf(&text, "crawler ended by itself: %s (%s) after %s", i.Cause, i.Exit, round(i.Exit.Ran))
 	case i.Cause.Unwanted():
 		level = slog.LevelError
@@ -140,7 +158,7 @@ func round(d time.Duration) time.Duration {
 }
 
 // say logs a line and writes it to crawl_logs.
-func (o observer) say(level slog.Level, text string, args ...any) {
+func (o *observer) say(level slog.Level, text string, args ...any) {
 	o.f.logger.With("source", o.s.code).Log(o.f.workCtx, level, text, args...)
 	o.f.log(o.s.code, levelWord(level), text)
 }

@@ -139,6 +139,9 @@ func (f *fleet) refresh(s *source, now moment) {
 	s.noCrawl = noCrawl
 	s.adapter = adapter
 	f.replan(s, now)
+	if !s.rests() {
+		f.alertOver(configs.AlertRest, s.code)
+	}
 	if !ok {
 		return
 	}
@@ -155,6 +158,7 @@ func (f *fleet) refresh(s *source, now moment) {
 			f.rewatch(s)
 		}
 	}
+	s.hooked.Store(f.planHooks(s))
 }
 
 // tell says to the worker what is wanted, where that has changed.
@@ -167,8 +171,12 @@ func (f *fleet) tell(s *source) {
 	s.worker.Want(d)
 }
 
+// desire is what a worker is to be told. Where no crawler is wanted nothing is wrong with one any more.
 func (f *fleet) desire(s *source) worker.Desire {
 	up, why := s.wanted(f.conf.Manager.Disabled)
+	if !up {
+		f.alertsOver(s.code)
+	}
 	return worker.Desire{Up: up, Spec: s.spec, By: why}
 }
 
@@ -176,7 +184,8 @@ func (f *fleet) desire(s *source) worker.Desire {
 func (f *fleet) begin(s *source) {
 	needs := f.needs
 	needs.Logger = f.logger.With("source", s.code)
-	needs.Observer = observer{f, s}
+	o := &observer{f: f, s: s}
+	needs.Observer, needs.Hooks = o, o
 	needs.Gate = func(ctx context.Context) error {
 		if gate := f.needs.Gate; gate != nil {
 			if err := gate(ctx); err != nil {
@@ -228,6 +237,7 @@ func (f *fleet) remove(s *source) {
 	s.gone = true
 	f.logger.Info("a source was deleted", "source", s.code)
 	f.vanish(s.code)
+	f.alertOver(configs.AlertRest, s.code)
 	f.tell(s)
 	f.place(s, f.clock.now())
 	f.forget(s)
@@ -246,7 +256,11 @@ func (f *fleet) forget(s *source) {
 
 // reload takes another configuration. Adapters that changed restart only their own crawlers.
 func (f *fleet) reload(conf *configs.Config) {
+	changed := !reflect.DeepEqual(f.conf.Alerts, conf.Alerts)
 	f.conf = conf
+	if changed {
+		f.setAlerts()
+	}
 	now := f.clock.now()
 	for _, s := range f.sources {
 		f.apply(s, now)

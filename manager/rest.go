@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"crawlkeeper/configs"
 	"crawlkeeper/sql"
 	"crawlkeeper/status"
 	"crawlkeeper/worker"
@@ -181,6 +182,7 @@ func (f *fleet) rest(s *source, level int, why, last string) {
 	f.log(s.code, levelWarning, fmt.Sprintf("paused by itself for %s: %s", pause, why))
 	f.logger.Warn("a source rests", "source", s.code, "for", pause, "times", level, "reason", why)
 	f.metrics.Rested(s.code)
+	f.alert(configs.AlertRest, s.code, fmt.Sprintf("it is paused for %s: %s", pause, why))
 	f.setPause(s, now.wall.Add(pause), why, restedBy, rest)
 }
 
@@ -225,6 +227,7 @@ func (f *fleet) noteForeignPause(s *source) {
 		return
 	}
 	f.logger.Info("somebody else changed the pause of a source that rested", "source", s.code, "paused_until", s.row.PausedUntil)
+	f.alertOver(configs.AlertRest, s.code)
 	s.looks = looks{}
 	c := sql.SourceChange{Source: s.code}
 	f.ownRest(s, &c, sql.Rest{Since: f.clock.now().wall})

@@ -15,6 +15,7 @@ import (
 	"crawlkeeper/internal/testenv"
 	"crawlkeeper/sql"
 	"crawlkeeper/worker"
+	"crawlkeeper/worker/hook"
 )
 
 // restBench is a bench whose sources' runs are kept in memory, read as the database reads them.
@@ -259,9 +260,19 @@ func TestWhatEndsARest(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			restBubble(t, 1, func(b *restBench) {
+				var told []string
+				b.run(func() {
+					rules := []configs.Alert{{When: configs.AlertRest, Pause: time.Hour}}
+					b.alerts = newAlerts(rules, func(_ configs.Alert, source string, a hook.Alert) { told = append(told, source+" "+a.State) })
+				})
 				b.rested()
 				end(b)
 				b.paused(what, 0, time.Time{})
+				b.run(func() {
+					if !slices.Equal(told, []string{"a begins", "a over"}) {
+						t.Errorf("alerts: %q", told)
+					}
+				})
 				time.Sleep(time.Minute)
 				if got := b.sent(); len(got) == 0 {
 					t.Error("no ticks")

@@ -85,15 +85,15 @@ func (m *Manager) markLost(rows []sql.Source) {
 	m.journal.MarkLost(codes, time.Now(), m.conf.Runs.InterruptedText+" (manager_lost)")
 }
 
-// repairLoop closes, once Postgres answers, the rows of processes that earlier managers left open.
+// repairLoop closes, once Postgres answers, the rows of processes that earlier managers left open, and then runs the hooks
+// that they owe.
 func (m *Manager) repairLoop(ctx context.Context) error {
 	for wait := 50 * time.Millisecond; m.repairOnce(ctx) != nil; wait = min(2*wait, 5*time.Second) {
 		if pause(ctx, wait) != nil {
 			return nil
 		}
 	}
-	<-ctx.Done()
-	return nil
+	return m.payLoop(ctx)
 }
 
 func (m *Manager) repairOnce(ctx context.Context) error {
@@ -114,10 +114,11 @@ func (m *Manager) repairOnce(ctx context.Context) error {
 	who, since := m.fleet.identity, time.Unix(0, m.activeSince.Load())
 	for _, p := range open {
 		ours := p.Manager == who.Manager && p.Host == who.Host && p.BootID == who.BootID && !p.QueuedAt.Before(since)
-		if ours || !codes[p.Source] {
+		nobodys := p.Source == "" && p.Manager == who.Manager // of an alert
+		if ours || !codes[p.Source] && !nobodys {
 			continue
 		}
-		p.Status, p.Cause, p.EndedAt = sql.ProcessExited, "manager_lost", time.Now()
+		p.Status, p.Cause, p.EndedAt = sql.ProcessExited, causeLost, time.Now()
 		p.LastLines = append(p.LastLines, keptLines(m.lostKept[p.ID])...)
 		m.journal.Process(p)
 	}

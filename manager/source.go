@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -35,6 +36,7 @@ type source struct {
 
 	worker *worker.Worker
 	output *output.Output
+	hooked atomic.Pointer[plan]    // of the next process; nil: it has no hooks. Written by the fleet, read by others
 	end    context.CancelCauseFunc // ends the worker
 	spec   *worker.Spec
 	specOf configs.Adapter // the spec was made of

@@ -43,6 +43,7 @@ func TestProcessRowKeepsEveryField(t *testing.T) {
 	full.ExitCode, full.Signal, full.Cause, full.By = new(0), "SIGKILL", "signalled", "the test"
 	full.LastLines, full.PeakMemory, full.CPUTime, full.Swept = []string{"one", "", "three"}, 1<<40, 1500*time.Millisecond, 3
 	full.Evidence = []string{"pid 7: state D", "", "  tcp"}
+	full.FinalOwed = true
 	j.Process(queued)
 	j.Process(full)
 	flush(t, j)

@@ -48,6 +48,7 @@ type Process struct {
 	CPUTime     time.Duration
 	Swept       int
 	Evidence    []string // what it did when it was found not to be well
+	FinalOwed   bool     // its final hooks have still to run
 }
 
 // ProcessFilter chooses rows of crawl_processes; zero fields choose all.
@@ -78,6 +79,32 @@ func (s *Store) OpenProcesses(ctx context.Context, host string) ([]Process, erro
 	return s.Processes(ctx, ProcessFilter{Host: host, Open: true})
 }
 
+// OwedFilter chooses processes of which the final hooks are owed.
+type OwedFilter struct {
+	Before time.Time // queued before
+	After  string    // ID of the last one that was seen; "" = from the first on
+	Limit  int       // 0 = all
+}
+
+// Owed is a process of which the final hooks have still to run.
+type Owed struct {
+	Process
+	Gone bool // no collector has its source any more
+}
+
+// OwedFinals lists processes of which the final hooks are owed, the oldest first.
+func (s *Store) OwedFinals(ctx context.Context, f OwedFilter) ([]Owed, error) {
+	rows, err := s.q.OwedFinals(ctx, db.OwedFinalsParams{Before: timestamp(f.Before), After: f.After, MaxRows: rowLimit(f.Limit)})
+	if err != nil {
+		return nil, fmt.Errorf("list owed final hooks: %w", err)
+	}
+	owed := make([]Owed, len(rows))
+	for i, row := range rows {
+		owed[i] = Owed{Process: processOf(row.CrawlProcess), Gone: row.Gone}
+	}
+	return owed, nil
+}
+
 func processOf(row db.CrawlProcess) Process {
 	p := Process{
 		ID: row.ID.String(), Source: row.Source, Kind: row.Kind, Parent: uuidText(row.Parent),
@@ -87,6 +114,7 @@ func processOf(row db.CrawlProcess) Process {
 		QueuedAt: timeOf(row.QueuedAt), StartedAt: timeOf(row.StartedAt), EndedAt: timeOf(row.EndedAt),
 		Signal: row.Signal.String, Cause: row.Cause.String, By: row.AskedBy.String,
 		PeakMemory: row.PeakMemory.Int64, CPUTime: seconds(row.CpuSeconds.Float64), Swept: int(row.Swept.Int32),
+		FinalOwed: row.FinalOwed,
 	}
 	if row.ExitCode.Valid {
 		code := int(row.ExitCode.Int32)
@@ -161,6 +189,7 @@ func processColumns(list []Process) (c db.UpsertProcessesParams) {
 		c.CpuSeconds = append(c.CpuSeconds, p.CPUTime.Seconds())
 		c.Swepts = append(c.Swepts, int32(p.Swept))
 		c.Evidences = append(c.Evidences, clean(strings.Join(p.Evidence, "\n")))
+		c.FinalOweds = append(c.FinalOweds, p.FinalOwed)
 	}
 	return c
 }

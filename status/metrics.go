@@ -43,6 +43,7 @@ type Metrics struct {
 	checks        *prometheus.CounterVec
 	kept          *prometheus.CounterVec
 	leaks         *prometheus.CounterVec
+	hooks         *prometheus.CounterVec
 
 	bySource []*prometheus.CounterVec // those with the label source
 	gauges   *gauges
@@ -71,6 +72,7 @@ func NewMetrics(opts MetricsOptions) *Metrics {
 	m.checks = m.counter("checks_total", "Looks of health checks, by what they look at and what they found.", "type", "result")
 	m.kept = m.counter("not_given_back_total", "Things that were taken for a crawler and could not be given back at its end.", "kind")
 	m.leaks = m.counter("leaks_total", "Things that were found left behind; what is left in its place counts each time.", "kind")
+	m.hooks = m.counter("hooks_total", "Hooks that ran, or did not: ok, failed, timeout, cancelled, dropped.", "hook", "result")
 	m.gauges = newGauges(m.name)
 	m.registry.MustRegister(m.lateness, m.gauges, m.buildInfo(opts))
 	return m
@@ -194,6 +196,9 @@ func (m *Metrics) NotGivenBack(kind string) { m.kept.WithLabelValues(kind).Inc()
 
 // Leaks counts what was found left behind.
 func (m *Metrics) Leaks(kind string, n int) { m.leaks.WithLabelValues(kind).Add(float64(max(n, 0))) }
+
+// Hook counts a hook by its point, or "alert", and how it went.
+func (m *Metrics) Hook(point, result string) { m.hooks.WithLabelValues(point, result).Inc() }
 
 // ForgetSource removes what is shown of a source that was deleted. What is counted for it afterwards shows it again.
 func (m *Metrics) ForgetSource(code string) {

@@ -30,6 +30,7 @@ func touch(m *status.Metrics, source string) {
 	m.BadCommand()
 	m.OutputDropped(source, 5)
 	m.EventsDropped(7)
+	m.Hook("final", "ok")
 }
 
 func yes() bool { return true }

@@ -29,6 +29,8 @@
 //   - The cause of an end that somebody asked for is fixed before the signal is sent, and stays however the process dies.
 //   - An end that somebody asked for is never a failure: it neither waits for the backoff nor lengthens it.
 //   - Where a verdict ends a process its tree is looked at first, for two seconds at most.
+//   - [Hooks] before a start are part of it: a wish for no crawler ends them. Those before a stop have half of the stop timeout,
+//     and the crawler what they leave of it.
 //   - A verdict speaks of one process and means nothing for the next.
 //   - Of two different wishes the later wins; each is answered exactly once.
 //   - A [Policy] is asked only where a crawler would else start again by itself: never against a wish or a change. Whom

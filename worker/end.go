@@ -25,7 +25,7 @@ func (w *Worker) end(ctx context.Context, p Process, inc *Incarnation, cause Cau
 		if w.judge != nil && w.judge.End == cause {
 			inc.Evidence = w.evidence(ctx, p)
 		}
-		w.stop(ctx, p)
+		w.stop(ctx, p, w.doomed(*inc, cause))
 	}
 	if !w.sweepLeader(ctx, p) {
 		return // a shutdown, and it cannot be ended
@@ -73,12 +73,23 @@ func causeOf(e process.Exit) Cause {
 	return Exited
 }
 
-// stop asks the leader to end and gives it its time.
-func (w *Worker) stop(ctx context.Context, p Process) {
+// doomed is what is known of a process that is to be ended.
+func (w *Worker) doomed(inc Incarnation, cause Cause) Incarnation {
+	inc.Cause = cause
+	if w.judge != nil && w.judge.End == cause {
+		inc.Why = w.judge.Why
+	}
+	return inc
+}
+
+// stop asks the leader to end and gives it its time, of which the hooks before it may take half.
+func (w *Worker) stop(ctx context.Context, p Process, inc Incarnation) {
+	began := time.Now()
+	w.beforeStop(ctx, p, inc)
 	if err := p.Ask(cmp.Or(w.spec.StopSignal, syscall.SIGTERM)); err != nil {
 		w.n.Logger.Warn("a crawler could not be asked to end", "pid", p.Pid(), "error", err)
 	}
-	timer := time.NewTimer(w.want.stopTimeout())
+	timer := time.NewTimer(w.want.stopTimeout() - time.Since(began))
 	defer timer.Stop()
 	for {
 		select {
@@ -86,6 +97,42 @@ func (w *Worker) stop(ctx context.Context, p Process) {
 			return
 		case <-timer.C:
 			w.n.Logger.Warn("a crawler did not end in time and is killed", "pid", p.Pid(), "timeout", w.want.stopTimeout())
+			return
+		case <-w.n.Kill:
+			return
+		case <-w.mail:
+			w.read()
+		}
+	}
+}
+
+// beforeStop does what is to be done before the signal, unless the process has ended, or nobody is given time any more.
+func (w *Worker) beforeStop(ctx context.Context, p Process, inc Incarnation) {
+	if w.n.Hooks == nil {
+		return
+	}
+	do := w.n.Hooks.BeforeStop(inc)
+	if do == nil {
+		return
+	}
+	select {
+	case <-p.Exited():
+		return
+	case <-w.n.Kill:
+		return
+	default:
+	}
+	inner, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.want.stopTimeout()/2)
+	defer cancel()
+	done := make(chan struct{})
+	go func() { defer close(done); do(inner) }()
+	for {
+		select {
+		case <-done:
+			return
+		case <-inner.Done(): // it is told so, and not waited for
+			return
+		case <-p.Exited():
 			return
 		case <-w.n.Kill:
 			return

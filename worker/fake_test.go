@@ -79,6 +79,7 @@ type fake struct {
 	stopTakes time.Duration
 	startErr  func(n int) error
 	startGate chan struct{} // a start waits for it, if it is there
+	hooks     Hooks
 
 	mu     sync.Mutex
 	stuck  chan struct{} // sweeps fail until it is closed
@@ -186,7 +187,7 @@ func bubble(t *testing.T, f *fake, test func(w *Worker, shutdown context.CancelF
 	synctest.Test(t, func(t *testing.T) {
 		f.t = t
 		kill := make(chan struct{})
-		w := New("src", Needs{Start: f.start, Observer: f, Kill: kill, Logger: slog.New(slog.DiscardHandler)})
+		w := New("src", Needs{Start: f.start, Hooks: f.hooks, Observer: f, Kill: kill, Logger: slog.New(slog.DiscardHandler)})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { _ = w.Run(ctx); close(done) }()

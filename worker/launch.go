@@ -104,6 +104,11 @@ func (w *Worker) queue(spec *Spec, asked *wish) *Incarnation {
 }
 
 func (w *Worker) start(ctx context.Context, spec *Spec, inc *Incarnation) (Process, error) {
+	if w.n.Hooks != nil {
+		if err := w.n.Hooks.Before(ctx, *inc); err != nil {
+			return nil, err
+		}
+	}
 	if w.n.Clean != nil {
 		w.n.Clean(ctx)
 	}

@@ -36,6 +36,15 @@ type Observer interface {
 	Process(i Incarnation)
 }
 
+// Hooks are called at points at which the worker waits.
+type Hooks interface {
+	// Before is called before a process is started; an error is a start that failed. It is called by another goroutine than
+	// the worker's, which waits for it.
+	Before(ctx context.Context, i Incarnation) error
+	// BeforeStop returns what is to be done before a crawler is asked to end; nil is nothing.
+	BeforeStop(i Incarnation) func(context.Context)
+}
+
 // Needs is what a worker needs of the world.
 type Needs struct {
 	Start    func(context.Context, process.Spec) (Process, error)
@@ -43,6 +52,7 @@ type Needs struct {
 	Gate     func(ctx context.Context) error // waits until a start is allowed; nil is always
 	Clean    func(ctx context.Context)       // what must be gone before a start; nil is nothing
 	Look     func(pid int) []string          // what a tree does, before it is ended for not being well; may take for ever; nil is nothing
+	Hooks    Hooks                           // what others want at points of a process's life; nil is nothing
 	Observer Observer
 	Kill     <-chan struct{} // closed: whoever is asked to end gets no more time
 	Logger   *slog.Logger

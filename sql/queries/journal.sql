@@ -7,12 +7,12 @@ SELECT set_config('lock_timeout', @milliseconds::text, true);
 -- An empty text stands for null, as does an exit code of -1. A row that is exited stays so.
 INSERT INTO crawl_processes AS p (
   id, source, kind, parent, manager, host, boot_id, pid, start_time, fingerprint, command, binary_path, dir, status,
-  queued_at, started_at, ended_at, exit_code, signal, cause, asked_by, last_lines, peak_memory, cpu_seconds, swept, evidence)
+  queued_at, started_at, ended_at, exit_code, signal, cause, asked_by, last_lines, peak_memory, cpu_seconds, swept, evidence, final_owed)
 SELECT
   n.id::uuid, n.source, n.kind, nullif(n.parent, '')::uuid, n.manager, n.host, n.boot_id, nullif(n.pid, 0), nullif(n.start_time, 0),
   nullif(n.fingerprint, 0), n.command::jsonb, nullif(n.binary_path, ''), nullif(n.dir, ''), n.status,
   n.queued_at, n.started_at, n.ended_at, nullif(n.exit_code, -1), nullif(n.signal, ''), nullif(n.cause, ''), nullif(n.asked_by, ''),
-  nullif(n.last_lines, ''), nullif(n.peak_memory, 0), n.cpu_seconds, n.swept, nullif(n.evidence, '')
+  nullif(n.last_lines, ''), nullif(n.peak_memory, 0), n.cpu_seconds, n.swept, nullif(n.evidence, ''), n.final_owed
 FROM (SELECT
   unnest(@ids::text[]) AS id, unnest(@sources::text[]) AS source, unnest(@kinds::text[]) AS kind, unnest(@parents::text[]) AS parent,
   unnest(@managers::text[]) AS manager, unnest(@hosts::text[]) AS host, unnest(@boot_ids::text[]) AS boot_id, unnest(@pids::integer[]) AS pid,
@@ -21,7 +21,7 @@ FROM (SELECT
   unnest(@queued_ats::timestamptz[]) AS queued_at, unnest(@started_ats::timestamptz[]) AS started_at, unnest(@ended_ats::timestamptz[]) AS ended_at,
   unnest(@exit_codes::integer[]) AS exit_code, unnest(@signals::text[]) AS signal, unnest(@causes::text[]) AS cause,
   unnest(@asked_bys::text[]) AS asked_by, unnest(@last_lines::text[]) AS last_lines, unnest(@peak_memories::bigint[]) AS peak_memory,
-  unnest(@cpu_seconds::double precision[]) AS cpu_seconds, unnest(@swepts::integer[]) AS swept, unnest(@evidences::text[]) AS evidence
+  unnest(@cpu_seconds::double precision[]) AS cpu_seconds, unnest(@swepts::integer[]) AS swept, unnest(@evidences::text[]) AS evidence, unnest(@final_oweds::boolean[]) AS final_owed
 ) AS n
 ON CONFLICT (id) DO UPDATE SET
   source = excluded.source, kind = excluded.kind, parent = excluded.parent, manager = excluded.manager, host = excluded.host,
@@ -29,7 +29,8 @@ ON CONFLICT (id) DO UPDATE SET
   command = excluded.command, binary_path = excluded.binary_path, dir = excluded.dir, status = excluded.status,
   queued_at = excluded.queued_at, started_at = excluded.started_at, ended_at = excluded.ended_at, exit_code = excluded.exit_code,
   signal = excluded.signal, cause = excluded.cause, asked_by = excluded.asked_by, last_lines = excluded.last_lines,
-  peak_memory = excluded.peak_memory, cpu_seconds = excluded.cpu_seconds, swept = excluded.swept, evidence = excluded.evidence
+  peak_memory = excluded.peak_memory, cpu_seconds = excluded.cpu_seconds, swept = excluded.swept, evidence = excluded.evidence,
+  final_owed = excluded.final_owed
 WHERE p.status <> 'exited' OR excluded.status = 'exited';
 
 -- name: MarkRuns :exec

@@ -21,6 +21,14 @@ WHERE (@source::text = '' OR p.source = @source::text)
 ORDER BY p.id DESC
 LIMIT @max_rows::bigint;
 
+-- name: OwedFinals :many
+-- The oldest first. `gone` says that no collector has this source any more.
+SELECT sqlc.embed(p), (NOT EXISTS (SELECT 1 FROM sources s WHERE s.code::text = p.source))::boolean AS gone
+FROM crawl_processes p
+WHERE p.final_owed AND p.queued_at < @before::timestamptz AND (@after::text = '' OR p.id > nullif(@after::text, '')::uuid)
+ORDER BY p.id
+LIMIT @max_rows::bigint;
+
 -- name: Logs :many
 -- The newest rows, newest first. Rows without a time come last.
 SELECT

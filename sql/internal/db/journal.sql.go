@@ -223,12 +223,12 @@ func (q *Queries) UpdateOptions(ctx context.Context, arg UpdateOptionsParams) er
 const upsertProcesses = `-- name: UpsertProcesses :exec
 INSERT INTO crawl_processes AS p (
   id, source, kind, parent, manager, host, boot_id, pid, start_time, fingerprint, command, binary_path, dir, status,
-  queued_at, started_at, ended_at, exit_code, signal, cause, asked_by, last_lines, peak_memory, cpu_seconds, swept, evidence)
+  queued_at, started_at, ended_at, exit_code, signal, cause, asked_by, last_lines, peak_memory, cpu_seconds, swept, evidence, final_owed)
 SELECT
   n.id::uuid, n.source, n.kind, nullif(n.parent, '')::uuid, n.manager, n.host, n.boot_id, nullif(n.pid, 0), nullif(n.start_time, 0),
   nullif(n.fingerprint, 0), n.command::jsonb, nullif(n.binary_path, ''), nullif(n.dir, ''), n.status,
   n.queued_at, n.started_at, n.ended_at, nullif(n.exit_code, -1), nullif(n.signal, ''), nullif(n.cause, ''), nullif(n.asked_by, ''),
-  nullif(n.last_lines, ''), nullif(n.peak_memory, 0), n.cpu_seconds, n.swept, nullif(n.evidence, '')
+  nullif(n.last_lines, ''), nullif(n.peak_memory, 0), n.cpu_seconds, n.swept, nullif(n.evidence, ''), n.final_owed
 FROM (SELECT
   unnest($1::text[]) AS id, unnest($2::text[]) AS source, unnest($3::text[]) AS kind, unnest($4::text[]) AS parent,
   unnest($5::text[]) AS manager, unnest($6::text[]) AS host, unnest($7::text[]) AS boot_id, unnest($8::integer[]) AS pid,
@@ -237,7 +237,7 @@ FROM (SELECT
   unnest($15::timestamptz[]) AS queued_at, unnest($16::timestamptz[]) AS started_at, unnest($17::timestamptz[]) AS ended_at,
   unnest($18::integer[]) AS exit_code, unnest($19::text[]) AS signal, unnest($20::text[]) AS cause,
   unnest($21::text[]) AS asked_by, unnest($22::text[]) AS last_lines, unnest($23::bigint[]) AS peak_memory,
-  unnest($24::double precision[]) AS cpu_seconds, unnest($25::integer[]) AS swept, unnest($26::text[]) AS evidence
+  unnest($24::double precision[]) AS cpu_seconds, unnest($25::integer[]) AS swept, unnest($26::text[]) AS evidence, unnest($27::boolean[]) AS final_owed
 ) AS n
 ON CONFLICT (id) DO UPDATE SET
   source = excluded.source, kind = excluded.kind, parent = excluded.parent, manager = excluded.manager, host = excluded.host,
@@ -245,7 +245,8 @@ ON CONFLICT (id) DO UPDATE SET
   command = excluded.command, binary_path = excluded.binary_path, dir = excluded.dir, status = excluded.status,
   queued_at = excluded.queued_at, started_at = excluded.started_at, ended_at = excluded.ended_at, exit_code = excluded.exit_code,
   signal = excluded.signal, cause = excluded.cause, asked_by = excluded.asked_by, last_lines = excluded.last_lines,
-  peak_memory = excluded.peak_memory, cpu_seconds = excluded.cpu_seconds, swept = excluded.swept, evidence = excluded.evidence
+  peak_memory = excluded.peak_memory, cpu_seconds = excluded.cpu_seconds, swept = excluded.swept, evidence = excluded.evidence,
+  final_owed = excluded.final_owed
 WHERE p.status <> 'exited' OR excluded.status = 'exited'
 `
 
@@ -276,6 +277,7 @@ type UpsertProcessesParams struct {
 	CpuSeconds   []float64
 	Swepts       []int32
 	Evidences    []string
+	FinalOweds   []bool
 }
 
 // Columns come as arrays of one length, here and below, so that a group of any size is one statement.
@@ -308,6 +310,7 @@ func (q *Queries) UpsertProcesses(ctx context.Context, arg UpsertProcessesParams
 		arg.CpuSeconds,
 		arg.Swepts,
 		arg.Evidences,
+		arg.FinalOweds,
 	)
 	return err
 }

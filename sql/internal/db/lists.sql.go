@@ -105,8 +105,77 @@ func (q *Queries) OpenRuns(ctx context.Context, sources []string) ([]OpenRunsRow
 	return items, nil
 }
 
+const owedFinals = `-- name: OwedFinals :many
+SELECT p.id, p.source, p.kind, p.parent, p.manager, p.host, p.boot_id, p.pid, p.start_time, p.fingerprint, p.command, p.binary_path, p.dir, p.status, p.queued_at, p.started_at, p.ended_at, p.exit_code, p.signal, p.cause, p.asked_by, p.last_lines, p.peak_memory, p.cpu_seconds, p.swept, p.evidence, p.final_owed, (NOT EXISTS (SELECT 1 FROM sources s WHERE s.code::text = p.source))::boolean AS gone
+FROM crawl_processes p
+WHERE p.final_owed AND p.queued_at < $1::timestamptz AND ($2::text = '' OR p.id > nullif($2::text, '')::uuid)
+ORDER BY p.id
+LIMIT $3::bigint
+`
+
+type OwedFinalsParams struct {
+	Before  pgtype.Timestamptz
+	After   string
+	MaxRows int64
+}
+
+type OwedFinalsRow struct {
+	CrawlProcess CrawlProcess
+	Gone         bool
+}
+
+// The oldest first. `gone` says that no collector has this source any more.
+func (q *Queries) OwedFinals(ctx context.Context, arg OwedFinalsParams) ([]OwedFinalsRow, error) {
+	rows, err := q.db.Query(ctx, owedFinals, arg.Before, arg.After, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OwedFinalsRow
+	for rows.Next() {
+		var i OwedFinalsRow
+		if err := rows.Scan(
+			&i.CrawlProcess.ID,
+			&i.CrawlProcess.Source,
+			&i.CrawlProcess.Kind,
+			&i.CrawlProcess.Parent,
+			&i.CrawlProcess.Manager,
+			&i.CrawlProcess.Host,
+			&i.CrawlProcess.BootID,
+			&i.CrawlProcess.Pid,
+			&i.CrawlProcess.StartTime,
+			&i.CrawlProcess.Fingerprint,
+			&i.CrawlProcess.Command,
+			&i.CrawlProcess.BinaryPath,
+			&i.CrawlProcess.Dir,
+			&i.CrawlProcess.Status,
+			&i.CrawlProcess.QueuedAt,
+			&i.CrawlProcess.StartedAt,
+			&i.CrawlProcess.EndedAt,
+			&i.CrawlProcess.ExitCode,
+			&i.CrawlProcess.Signal,
+			&i.CrawlProcess.Cause,
+			&i.CrawlProcess.AskedBy,
+			&i.CrawlProcess.LastLines,
+			&i.CrawlProcess.PeakMemory,
+			&i.CrawlProcess.CpuSeconds,
+			&i.CrawlProcess.Swept,
+			&i.CrawlProcess.Evidence,
+			&i.CrawlProcess.FinalOwed,
+			&i.Gone,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const processes = `-- name: Processes :many
-SELECT p.id, p.source, p.kind, p.parent, p.manager, p.host, p.boot_id, p.pid, p.start_time, p.fingerprint, p.command, p.binary_path, p.dir, p.status, p.queued_at, p.started_at, p.ended_at, p.exit_code, p.signal, p.cause, p.asked_by, p.last_lines, p.peak_memory, p.cpu_seconds, p.swept, p.evidence
+SELECT p.id, p.source, p.kind, p.parent, p.manager, p.host, p.boot_id, p.pid, p.start_time, p.fingerprint, p.command, p.binary_path, p.dir, p.status, p.queued_at, p.started_at, p.ended_at, p.exit_code, p.signal, p.cause, p.asked_by, p.last_lines, p.peak_memory, p.cpu_seconds, p.swept, p.evidence, p.final_owed
 FROM crawl_processes p
 WHERE ($1::text = '' OR p.source = $1::text)
   AND ($2::text = '' OR p.id::text = $2::text OR p.parent::text = $2::text)
@@ -166,6 +235,7 @@ func (q *Queries) Processes(ctx context.Context, arg ProcessesParams) ([]CrawlPr
 			&i.CpuSeconds,
 			&i.Swept,
 			&i.Evidence,
+			&i.FinalOwed,
 		); err != nil {
 			return nil, err
 		}

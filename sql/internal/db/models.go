@@ -40,4 +40,5 @@ type CrawlProcess struct {
 	CpuSeconds  pgtype.Float8
 	Swept       pgtype.Int4
 	Evidence    pgtype.Text
+	FinalOwed   bool
 }
