@@ -85,7 +85,7 @@ func (o observer) tellEnd(i worker.Incarnation) {
 	case i.Cause == worker.StartFailed:
 		level = slog.LevelError
 		fmt.Fprintf(&text, "crawler could not be started: %s", i.Error)
-	case i.Why != "":
+	case i.Why != "" && i.Cause.Unwanted():
 		level = slog.LevelError
 		fmt.Fprintf(&text, "crawler had to be ended: %s (%s) after %s: %s", i.Cause, i.Exit, round(i.Exit.Ran), i.Why)
 	case i.GivenUp != "" && i.Cause == worker.Exited && !i.Exhausted: // as its policy expects it
@@ -95,6 +95,9 @@ func (o observer) tellEnd(i worker.Incarnation) {
 		fmt.Fprintf(&text, "crawler ended by itself: %s (%s) after %s", i.Cause, i.Exit, round(i.Exit.Ran))
 	default:
 		fmt.Fprintf(&text, "crawler ended: %s (%s), asked for by %s", i.Cause, i.Exit, i.By)
+		if i.Why != "" {
+			fmt.Fprintf(&text, ": %s", i.Why)
+		}
 	}
 	if i.Delay > 0 {
 		fmt.Fprintf(&text, ", next start in %s", round(i.Delay))

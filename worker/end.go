@@ -75,14 +75,18 @@ func (w *Worker) stop(ctx context.Context, p Process) {
 	if err := p.Ask(cmp.Or(w.spec.StopSignal, syscall.SIGTERM)); err != nil {
 		w.n.Logger.Warn("a crawler could not be asked to end", "pid", p.Pid(), "error", err)
 	}
-	timer := time.NewTimer(w.want.stopTimeout())
+	limit := w.want.stopTimeout()
+	if w.judge.final(w.now.ProcessID) && w.judge.Within > 0 {
+		limit = min(limit, w.judge.Within)
+	}
+	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	for {
 		select {
 		case <-p.Exited():
 			return
 		case <-timer.C:
-			w.n.Logger.Warn("a crawler did not end in time and is killed", "pid", p.Pid(), "timeout", w.want.stopTimeout())
+			w.n.Logger.Warn("a crawler did not end in time and is killed", "pid", p.Pid(), "timeout", limit)
 			return
 		case <-w.n.Kill:
 			return
