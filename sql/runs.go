@@ -52,6 +52,19 @@ func (s *Store) Runs(ctx context.Context, f RunFilter) ([]CrawlRun, error) {
 	return runs, nil
 }
 
+// OpenRuns tells which of the sources have a run that is open, backfills left out.
+func (s *Store) OpenRuns(ctx context.Context, sources []string) (map[string]bool, error) {
+	rows, err := s.q.SourcesWithOpenRuns(ctx, sources)
+	if err != nil {
+		return nil, fmt.Errorf("look for open runs: %w", err)
+	}
+	open := make(map[string]bool, len(rows))
+	for _, source := range rows {
+		open[source] = true
+	}
+	return open, nil
+}
+
 func count(n pgtype.Int8) *int64 {
 	if !n.Valid {
 		return nil

@@ -11,6 +11,12 @@ WHERE (@source::text = '' OR r.source_code::text = @source::text)
 ORDER BY r.started_at DESC NULLS LAST, r.id DESC
 LIMIT @max_rows::bigint;
 
+-- name: SourcesWithOpenRuns :many
+-- Those of the sources that have an open run which is the manager's to wait for.
+SELECT DISTINCT r.source_code::text AS source
+FROM crawl_runs r
+WHERE r.status::text = 'running' AND r.trigger::text <> 'backfill' AND r.source_code::text = ANY(@sources::text[]);
+
 -- name: Processes :many
 SELECT p.*
 FROM crawl_processes p

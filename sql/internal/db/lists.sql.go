@@ -214,3 +214,30 @@ func (q *Queries) Runs(ctx context.Context, arg RunsParams) ([]RunsRow, error) {
 	}
 	return items, nil
 }
+
+const sourcesWithOpenRuns = `-- name: SourcesWithOpenRuns :many
+SELECT DISTINCT r.source_code::text AS source
+FROM crawl_runs r
+WHERE r.status::text = 'running' AND r.trigger::text <> 'backfill' AND r.source_code::text = ANY($1::text[])
+`
+
+// Those of the sources that have an open run which is the manager's to wait for.
+func (q *Queries) SourcesWithOpenRuns(ctx context.Context, sources []string) ([]string, error) {
+	rows, err := q.db.Query(ctx, sourcesWithOpenRuns, sources)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var source string
+		if err := rows.Scan(&source); err != nil {
+			return nil, err
+		}
+		items = append(items, source)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
