@@ -15,6 +15,7 @@ import (
 	"crawlkeeper/sql"
 	"crawlkeeper/status"
 	"crawlkeeper/worker"
+	"crawlkeeper/worker/limits"
 )
 
 // identity says who started the processes that are written down.
@@ -61,6 +62,9 @@ func (o observer) Process(i worker.Incarnation) {
 		o.mark(i)
 	case worker.StatusExited:
 		f.metrics.Exited(i.Source, string(i.Cause))
+		if i.Exit.Full {
+			f.metrics.LimitReached(limits.Memory)
+		}
 		f.metrics.Swept(i.Source, len(i.Swept))
 		o.tellEnd(i)
 	}

@@ -140,6 +140,7 @@ func (f *fleet) refresh(s *source, now moment) {
 	}
 	if s.spec == nil || !s.specOf.Equal(adapter) {
 		s.spec, s.specOf = workerSpec(s.code, adapter, f.tempRoot, f.environment), adapter
+		s.limits = limitsOf(adapter)
 		if s.output != nil {
 			if err := s.output.Configure(outputOptions(s.code, adapter.Output)); err != nil {
 				f.logger.Error("the output of a source cannot be set", "source", s.code, "error", err)

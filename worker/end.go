@@ -35,6 +35,9 @@ func (w *Worker) end(ctx context.Context, p Process, inc *Incarnation, cause Cau
 	if w.judge != nil && w.judge.End == cause {
 		inc.Why = w.judge.Why
 	}
+	if exit.Full && cause == OutOfMemory {
+		inc.Why = fmt.Sprintf("memory: the kernel ended it at its limit of %d MiB", w.spec.Process.Quota.Memory>>20)
+	}
 	w.now.Unwell = ""
 	w.now.Pid, w.now.LastExit = 0, &Exit{Exit: exit, Cause: cause}
 	w.publish()
