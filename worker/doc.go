@@ -28,7 +28,7 @@
 //   - The next start waits until a sweep found the tree of the last process empty.
 //   - The cause of an end that somebody asked for is fixed before the signal is sent, and stays however the process dies.
 //   - An end that somebody asked for is never a failure: it neither waits for the backoff nor lengthens it.
-//   - A verdict speaks of one process and means nothing for the next.
+//   - A verdict speaks of one process and means nothing for the next. The first that ends it stands, whatever others say.
 //   - Of two different wishes the later wins; each is answered exactly once.
 //   - A [Policy] is asked only where a crawler would else start again by itself: never against a wish or a change. Whom
 //     it lets start no more stays stopped, with the reason in [Trouble], until there is one.

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -173,6 +174,25 @@ func TestAPlannedEndIsNoFailure(t *testing.T) {
 	for _, i := range f.incs {
 		if i.Status == StatusExited && i.Cause == Restarted && (i.By != "max_age" || i.Why != "max_age: 25h of 24h") {
 			t.Errorf("asked for by %q: %q", i.By, i.Why)
+		}
+	}
+}
+
+func TestWhoFillsItsCgroupIsToldItsLimit(t *testing.T) {
+	t.Parallel()
+	spec := *plain
+	spec.Process.Quota.Memory = 512 << 20
+	for full, want := range map[bool]string{true: "memory: the kernel ended it at its limit of 512 MiB", false: ""} {
+		f := &fake{}
+		bubble(t, f, func(w *Worker, _ context.CancelFunc) {
+			w.Want(Desire{Up: true, Spec: &spec})
+			synctest.Wait()
+			f.last().end(process.Exit{Signal: syscall.SIGKILL, Code: -1, OOM: true, Full: full})
+			synctest.Wait()
+		})
+		equal(t, "causes", f.causes(), []Cause{OutOfMemory})
+		if why := f.incs[len(f.incs)-1].Why; why != want {
+			t.Errorf("full %v: %q", full, why)
 		}
 	}
 }
