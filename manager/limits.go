@@ -109,18 +109,23 @@ func (m *Manager) renew(ctx context.Context, now time.Time, trees []limits.Tree,
 	if len(aged) == 0 {
 		return
 	}
-	idle := m.withoutRuns(ctx, aged)
-	aged = slices.DeleteFunc(aged, func(b limits.Breach) bool { return !b.Overdue && !idle(b.Source) })
 	all := 0
 	for _, t := range trees {
 		if t.Limits.MaxAge > 0 {
 			all++
 		}
 	}
-	for _, b := range aged[:min(len(aged), max(1, all/agedShare))] {
+	for _, b := range chooseAged(aged, m.withoutRuns(ctx, aged), all) {
 		sources[b.Source].worker.Judge(worker.Verdict{ProcessID: b.Process, End: worker.Restarted, By: b.Limit, Why: b.Why})
 		m.metrics.LimitReached(b.Limit)
 	}
+}
+
+// chooseAged are those that are started anew now: of all that have a max_age not too many at once, and none that can be waited
+// for and has a run.
+func chooseAged(aged []limits.Breach, idle func(code string) bool, all int) []limits.Breach {
+	aged = slices.DeleteFunc(aged, func(b limits.Breach) bool { return !b.Overdue && !idle(b.Source) })
+	return aged[:min(len(aged), max(1, all/agedShare))]
 }
 
 // withoutRuns asks which of those that can be waited for have no open run. While Postgres does not say, each may have one.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -165,5 +166,23 @@ func TestLimitsOfAnAdapter(t *testing.T) {
 	held.Limits.Memory++
 	if specKey("a", a) != specKey("a", watchedOnly) || specKey("a", a) == specKey("a", held) {
 		t.Error("only what a process has from its start on needs another process")
+	}
+}
+
+func TestAFleetOfAgeIsNotStartedAnewAtOnce(t *testing.T) {
+	t.Parallel()
+	var aged []limits.Breach
+	for i := range 200 {
+		aged = append(aged, limits.Breach{Source: fmt.Sprint(i), Overdue: i < 2})
+	}
+	idle := func(code string) bool { return code == "7" || code == "9" }
+	for all, want := range map[int]string{200: "0 1 7 9", 149: "0 1", 3: "0"} {
+		var got []string
+		for _, b := range chooseAged(slices.Clone(aged), idle, all) {
+			got = append(got, b.Source)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("of %d: %v, want %s", all, got, want)
+		}
 	}
 }
