@@ -98,23 +98,20 @@ func TestACrawlerOfAgeIsStartedAnewBetweenTwoRuns(t *testing.T) {
 	}
 	w.pg.Exec(t, `insert into crawl_runs(source_code,status,trigger,started_at) values ('busy','running','schedule',now()), ('idle','running','backfill',now()), ('idle','succeeded','schedule',now())`)
 	eventually(t, "postgres answers", r.postgresUp.Load)
-	look := func(after time.Duration) {
+	look := func(after time.Duration, code string) {
 		sources, _ := query(t.Context(), r.fleet, func() map[string]watched {
-			out := map[string]watched{}
-			for code, s := range r.fleet.sources {
-				out[code] = watched{s.worker, s.output, s.limits}
-			}
-			return out
+			s := r.fleet.sources[code]
+			return map[string]watched{code: {s.worker, s.output, s.limits}}
 		})
 		trees, counted := r.trees(sources)
-		if len(trees) != 2 || counted {
+		if len(trees) != 1 || counted {
 			t.Fatalf("%d trees are looked at, counted %v", len(trees), counted)
 		}
 		r.renew(t.Context(), time.Now().Add(after), trees, sources)
 	}
-	look(50 * time.Minute)
-	w.none()
-	look(70 * time.Minute) // of age, both, but one has a run
+	look(50*time.Minute, "idle")
+	look(70*time.Minute, "busy") // of age, but it has a run
+	look(70*time.Minute, "idle")
 	if got := w.reports(1); got[0].code != "idle" {
 		t.Errorf("%v was started anew", got)
 	}
@@ -122,7 +119,10 @@ func TestACrawlerOfAgeIsStartedAnewBetweenTwoRuns(t *testing.T) {
 		s := r.records(t, "idle")
 		return s.Phase == worker.Running && s.Restarts == 1 && s.LastExit.Cause == worker.Restarted
 	})
-	look(80 * time.Minute) // overdue
+	if s := r.records(t, "busy"); s.Restarts != 0 || s.Phase != worker.Running {
+		t.Errorf("a crawler with an open run was not waited for: %+v", s)
+	}
+	look(80*time.Minute, "busy") // overdue
 	eventually(t, "the other one too", func() bool { return r.records(t, "busy").Restarts == 1 })
 	eventually(t, "who asked", func() bool {
 		return testenv.Value[int](t, w.pg, `select count(*) from crawl_processes where cause='restarted' and asked_by='max_age' and last_lines like 'max_age: 1h%of 1h0m0s'`) == 2
