@@ -73,6 +73,8 @@ type Adapter struct {
 	Nice int `yaml:"nice" minimum:"-20"`
 	// Resource limits of the crawler, by name: soft and hard, as in 1024:4096, one number for both, or unlimited.
 	Rlimits map[string]string `yaml:"rlimits"`
+	// What the crawler may use, with everything that it started.
+	Limits Limits `yaml:"limits"`
 	// Pauses between an end that nobody asked for and the next start.
 	Backoff Backoff `yaml:"backoff"`
 	// After so many runs in a row that failed, or that a crash interrupted, the source is paused by itself and then probed with one tick. 0: never.

@@ -191,7 +191,7 @@ func (g *generator) list(words, value []string) *schema {
 // fieldDocs reads the comments above the fields of this package's structs, which are the descriptions in the schema.
 func fieldDocs(t *testing.T) map[string]string {
 	docs := map[string]string{}
-	for _, file := range []string{"config.go", "adapter.go", "output.go", "health.go", "hooks.go"} {
+	for _, file := range []string{"config.go", "adapter.go", "output.go", "health.go", "hooks.go", "limits.go"} {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
@@ -217,7 +217,7 @@ func fieldDocs(t *testing.T) map[string]string {
 func TestEveryFieldIsDescribed(t *testing.T) {
 	t.Parallel()
 	docs := fieldDocs(t)
-	for _, v := range []any{Config{}, Redis{}, Keys{}, Postgres{}, Manager{}, HTTP{}, Log{}, Runs{}, Keep{}, Adapter{}, Backoff{}, Restart{}, PauseFor{}, Output{}, Check{}, Hook{}, Alert{}} {
+	for _, v := range []any{Config{}, Redis{}, Keys{}, Postgres{}, Manager{}, HTTP{}, Log{}, Runs{}, Keep{}, Adapter{}, Limits{}, Backoff{}, Restart{}, PauseFor{}, Output{}, Check{}, Hook{}, Alert{}} {
 		for f := range reflect.TypeOf(v).Fields() {
 			if f.IsExported() && (docs[reflect.TypeOf(v).Name()+"."+f.Name] == "" || f.Tag.Get("yaml") == "") {
 				t.Errorf("%T.%s has no comment or no key", v, f.Name)

@@ -32,6 +32,7 @@ func (k *checker) adapter(a Adapter, key string) {
 	}
 	k.require(a.StopTimeout > 0, key+".stop_timeout", "must be longer than 0, not %s", a.StopTimeout)
 	k.identity(a, key)
+	k.limits(a, key+".limits")
 	k.backoff(a.Backoff, key+".backoff")
 	k.require(a.MaxFailures >= 0 && a.MaxFailures <= MostFailures, key+".max_failures", "must be from 0 (never) to %d, not %d", MostFailures, a.MaxFailures)
 	k.pauseFor(a.PauseFor, key+".pause_for")

@@ -14,6 +14,7 @@ import (
 	"crawlkeeper/sql"
 	"crawlkeeper/status"
 	"crawlkeeper/worker"
+	"crawlkeeper/worker/limits"
 )
 
 // identity says who started the processes that are written down.
@@ -84,6 +85,9 @@ func (o *observer) Process(i worker.Incarnation) {
 		o.mark(i)
 	case worker.StatusExited:
 		f.metrics.Exited(i.Source, string(i.Cause))
+		if i.Exit.Full {
+			f.metrics.LimitReached(limits.Memory)
+		}
 		f.metrics.Swept(i.Source, len(i.Swept))
 		f.tellKept(o.f.logger.With("source", i.Source, "process", i.ID), i.Kept)
 		o.tellEnd(i)
@@ -120,7 +124,7 @@ func (o *observer) tellEnd(i worker.Incarnation) {
 	case i.Cause == worker.StartFailed:
 		level = slog.LevelError
 		fmt.Fprintf(&text, "crawler could not be started: %s", i.Error)
-	case i.Why != "":
+	case i.Why != "" && i.Cause.Unwanted():
 		level = slog.LevelError
 		fmt.Fprintf(&text, "crawler had to be ended: %s (%s) after %s: %s", i.Cause, i.Exit, round(i.Exit.Ran), i.Why)
 	case asItShould(i):
@@ -130,6 +134,9 @@ func (o *observer) tellEnd(i worker.Incarnation) {
 		fmt.Fprintf(&text, "crawler ended by itself: %s (%s) after %s", i.Cause, i.Exit, round(i.Exit.Ran))
 	default:
 		fmt.Fprintf(&text, "crawler ended: %s (%s), asked for by %s", i.Cause, i.Exit, i.By)
+		if i.Why != "" {
+			fmt.Fprintf(&text, ": %s", i.Why)
+		}
 	}
 	if i.Delay > 0 {
 		fmt.Fprintf(&text, ", next start in %s", round(i.Delay))

@@ -149,6 +149,7 @@ func (f *fleet) refresh(s *source, now moment) {
 		rewatch := s.spec != nil && !reflect.DeepEqual(s.specOf.Health, adapter.Health)
 		s.spec, s.specOf = workerSpec(s.code, adapter, f.tempRoot, f.environment), adapter
 		s.spec.Process.Track = f.terms(s.code, adapter)
+		s.limits = limitsOf(adapter)
 		if s.output != nil {
 			if err := s.output.Configure(outputOptions(s.code, adapter.Output)); err != nil {
 				f.logger.Error("the output of a source cannot be set", "source", s.code, "error", err)

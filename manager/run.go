@@ -9,7 +9,7 @@ import (
 
 	"crawlkeeper/sql"
 	"crawlkeeper/status"
-	"crawlkeeper/worker"
+	"crawlkeeper/worker/limits"
 	"crawlkeeper/worker/output"
 	"crawlkeeper/worker/process"
 )
@@ -179,26 +179,33 @@ func (m *Manager) writeStatus(ctx context.Context, w *status.Writer) error {
 	})
 }
 
-// usageLoop measures what the trees use, and counts the lines of output that were lost.
+// usageLoop looks at the trees: what they use, who is over a limit; and counts the lines of output that were lost. One pass
+// over /proc serves all of it.
 func (m *Manager) usageLoop(ctx context.Context) error {
 	ticker := time.NewTicker(usageFirst) // so that a new manager shows something soon
 	defer ticker.Stop()
-	meter := meter{last: map[string]usage{}, lost: map[string]uint64{}}
+	meter := newMeter()
+	defer meter.limits.Wait()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
-			ticker.Reset(usageEvery)
-			m.measure(ctx, &meter)
+			ticker.Reset(m.measure(ctx, meter))
 		}
 	}
 }
 
 // meter remembers what was measured last, by source.
 type meter struct {
-	last map[string]usage
-	lost map[string]uint64
+	last   map[string]usage
+	lost   map[string]uint64
+	at     time.Time // of the last figures for others to see
+	limits *limits.Watcher
+}
+
+func newMeter() *meter {
+	return &meter{last: map[string]usage{}, lost: map[string]uint64{}, limits: limits.NewWatcher()}
 }
 
 type usage struct {
@@ -207,41 +214,66 @@ type usage struct {
 	at      time.Time
 }
 
-func (m *Manager) measure(ctx context.Context, meter *meter) {
-	type pair struct {
-		worker *worker.Worker
-		output *output.Output
-	}
-	sources, _ := query(ctx, m.fleet, func() map[string]pair {
-		sources := make(map[string]pair, len(m.fleet.sources))
+// measure looks once, and returns when to look again.
+func (m *Manager) measure(ctx context.Context, meter *meter) time.Duration {
+	sources, _ := query(ctx, m.fleet, func() map[string]watched {
+		sources := make(map[string]watched, len(m.fleet.sources))
 		for code, s := range m.fleet.sources {
-			sources[code] = pair{s.worker, s.output}
+			sources[code] = watched{s.worker, s.output, s.limits}
 		}
 		return sources
 	})
 	m.spawner.Watch()
-	census := process.TakeCensus()
+	next := usageEvery
+	for _, s := range sources {
+		if s.limits != nil {
+			next = watchEvery
+			break
+		}
+	}
+	trees, counted := m.trees(sources)
+	show := meter.at.IsZero() || time.Since(meter.at) > usageEvery-watchEvery/2
+	var census process.Census
+	if show || counted {
+		census = m.spawner.Census()
+	}
+	m.enforce(ctx, meter.limits, census, trees, sources)
+	m.renew(ctx, time.Now(), trees, sources)
+	if show {
+		meter.at = time.Now()
+		m.showUsage(ctx, meter, census, sources)
+		m.countLost(meter, sources)
+	}
+	return next
+}
+
+func (m *Manager) showUsage(ctx context.Context, meter *meter, census process.Census, sources map[string]watched) {
 	next := make(map[string]usage, len(sources))
 	for code, p := range sources {
 		snap := p.worker.Snapshot()
 		if snap.Pid == 0 || ctx.Err() != nil {
+			m.metrics.TreeGone(code)
 			continue
 		}
 		u := census.Of(snap.Pid)
 		p.worker.Saw(u.RSS, !m.spawner.Ways().Fingerprint)
 		now := usage{snap.ProcessID, u.CPU, time.Now()}
-		percent := 0
+		share := 0.0
 		if before, ok := meter.last[code]; ok && before.process == now.process && u.CPU >= before.cpu {
-			percent = int(100 * (u.CPU - before.cpu) / now.at.Sub(before.at))
+			share = float64(u.CPU-before.cpu) / float64(now.at.Sub(before.at))
 		}
 		next[code] = now
 		m.fleet.inbox.put(func() {
 			if s := m.fleet.sources[code]; s != nil && s.worker.Snapshot().ProcessID == snap.ProcessID {
-				s.rss, s.cpu = u.RSS&^(1<<20-1), percent // in MiB: what changes less is no news
+				s.rss, s.cpu = u.RSS&^(1<<20-1), int(100*share) // in MiB: what changes less is no news
+				m.metrics.Tree(code, u.RSS, share)
 			}
 		})
 	}
 	meter.last = next
+}
+
+func (m *Manager) countLost(meter *meter, sources map[string]watched) {
 	lost := make(map[string]uint64, len(sources))
 	for code, p := range sources {
 		if p.output == nil {

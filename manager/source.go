@@ -18,6 +18,7 @@ import (
 	"crawlkeeper/sql"
 	"crawlkeeper/status"
 	"crawlkeeper/worker"
+	"crawlkeeper/worker/limits"
 	"crawlkeeper/worker/output"
 	"crawlkeeper/worker/process"
 )
@@ -40,6 +41,7 @@ type source struct {
 	end    context.CancelCauseFunc // ends the worker
 	spec   *worker.Spec
 	specOf configs.Adapter // the spec was made of
+	limits *limits.Limits  // what is watched of its crawler; nil is nothing
 	exitOf *worker.Exit    // exitAs was made of
 	exitAs *status.Exit
 	told   worker.Desire // what the worker was told last
@@ -143,7 +145,7 @@ const (
 // specKey changes where a crawler has to be started anew. (Env prints itself masked, hence the conversion.)
 func specKey(code string, a configs.Adapter) string {
 	data, err := json.Marshal([]any{
-		a.Argv(code), a.Dir, map[string]string(a.Env), a.EnvInherit, a.PassURLs, a.Output, a.User, a.Group, a.Umask, a.Nice, a.Rlimits, a.Track,
+		a.Argv(code), a.Dir, map[string]string(a.Env), a.EnvInherit, a.PassURLs, a.Output, a.User, a.Group, a.Umask, a.Nice, a.Rlimits, a.Track, a.Limits.Held(),
 	})
 	if err != nil {
 		return code
@@ -165,6 +167,7 @@ func workerSpec(code string, a configs.Adapter, tempRoot string, env func(config
 		limit, _ := configs.ParseRlimit(text)
 		spec.Rlimits[name] = process.Rlimit(limit)
 	}
+	hold(&spec, a.Limits)
 	return &worker.Spec{
 		Key:         specKey(code, a),
 		Process:     spec,

@@ -38,12 +38,15 @@ type Metrics struct {
 	rests         *prometheus.CounterVec
 	commands      *prometheus.CounterVec
 	badCommands   prometheus.Counter
+	limits        *prometheus.CounterVec
 	outputDropped *prometheus.CounterVec
 	eventsDropped prometheus.Counter
 	checks        *prometheus.CounterVec
 	kept          *prometheus.CounterVec
 	leaks         *prometheus.CounterVec
 	hooks         *prometheus.CounterVec
+
+	treeMemory, treeCPU *prometheus.GaugeVec
 
 	bySource []*prometheus.CounterVec // those with the label source
 	gauges   *gauges
@@ -65,6 +68,9 @@ func NewMetrics(opts MetricsOptions) *Metrics {
 	m.interrupted = m.sourceCounter("runs_interrupted_total", "Runs that were marked as interrupted.")
 	m.swept = m.sourceCounter("swept_processes_total", "Processes that a crawler left behind and that were ended.")
 	m.rests = m.sourceCounter("rests_total", "Pauses that the manager made by itself because runs failed.")
+	m.limits = m.counter("limits_total", "Crawlers that were ended, or started anew, as they reached a limit.", "limit")
+	m.treeMemory = m.treeGauge("tree_memory_bytes", "What a crawler and all that it started had in memory when last looked at.")
+	m.treeCPU = m.treeGauge("tree_cpu_ratio", "Processors that they used between the last two looks; 1 is a whole one.")
 	m.commands = m.counter("commands_total", "Commands of the control channel.", "action", "result")
 	m.badCommands = m.single("bad_commands_total", "Messages of the control channel that are no commands.")
 	m.outputDropped = m.sourceCounter("output_dropped_lines_total", "Lines of crawlers that were lost because the log could not take them.")
@@ -123,6 +129,13 @@ func (m *Metrics) sourceCounter(short, help string, labels ...string) *prometheu
 	return c
 }
 
+// treeGauge is shown with the label source or not at all: of all trees together it says nothing.
+func (m *Metrics) treeGauge(short, help string) *prometheus.GaugeVec {
+	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: m.name(short), Help: help}, []string{"source"})
+	m.registry.MustRegister(g)
+	return g
+}
+
 func (m *Metrics) buildInfo(opts MetricsOptions) prometheus.Collector {
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: m.name("build_info"), Help: "Always 1, with what this crawlkeeper was built from.",
@@ -174,6 +187,24 @@ func (m *Metrics) Swept(source string, n int) {
 // Rested counts a pause that the manager made by itself.
 func (m *Metrics) Rested(source string) { m.rests.WithLabelValues(m.source(source)).Inc() }
 
+// LimitReached counts a crawler that has to end as it reached a limit.
+func (m *Metrics) LimitReached(limit string) { m.limits.WithLabelValues(limit).Inc() }
+
+// Tree shows what a crawler and all that it started use: bytes in memory, and processors.
+func (m *Metrics) Tree(source string, memory int64, cpu float64) {
+	if m.withoutSources {
+		return
+	}
+	m.treeMemory.WithLabelValues(source).Set(float64(memory))
+	m.treeCPU.WithLabelValues(source).Set(cpu)
+}
+
+// TreeGone removes what Tree shows.
+func (m *Metrics) TreeGone(source string) {
+	m.treeMemory.DeleteLabelValues(source)
+	m.treeCPU.DeleteLabelValues(source)
+}
+
 // Command counts a command whose result is known: "ok", "error" or "superseded".
 func (m *Metrics) Command(action, result string) { m.commands.WithLabelValues(action, result).Inc() }
 
@@ -205,6 +236,7 @@ func (m *Metrics) ForgetSource(code string) {
 	if m.withoutSources {
 		return
 	}
+	m.TreeGone(code)
 	for _, c := range m.bySource {
 		c.DeletePartialMatch(prometheus.Labels{"source": code})
 	}

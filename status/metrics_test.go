@@ -29,6 +29,8 @@ func touch(m *status.Metrics, source string) {
 	m.Command("restart", "ok")
 	m.BadCommand()
 	m.OutputDropped(source, 5)
+	m.LimitReached("memory")
+	m.Tree(source, 3<<20, 1.5)
 	m.EventsDropped(7)
 	m.Hook("final", "ok")
 }
@@ -67,6 +69,7 @@ func TestMetrics(t *testing.T) {
 		`crawlkeeper_starts_total{source="a"} 1`, `crawlkeeper_restarts_total{cause="crashed"} 1`,
 		`crawlkeeper_exits_total{cause="crashed",source="a"} 1`, `crawlkeeper_runs_interrupted_total{source="a"} 2`,
 		`crawlkeeper_swept_processes_total{source="a"} 3`, `crawlkeeper_commands_total{action="restart",result="ok"} 1`,
+		`crawlkeeper_limits_total{limit="memory"} 1`, `crawlkeeper_tree_memory_bytes{source="a"} 3.145728e+06`, `crawlkeeper_tree_cpu_ratio{source="a"} 1.5`,
 		`crawlkeeper_bad_commands_total 1`, `crawlkeeper_output_dropped_lines_total{source="a"} 5`, `crawlkeeper_events_dropped_total 7`,
 		`crawlkeeper_workers{phase="running"} 4`, `crawlkeeper_workers{phase="cooling"} 0`, `crawlkeeper_waiting_ticks 2`, `crawlkeeper_restarts_exhausted 3`,
 		`crawlkeeper_journal_pending 9`, `crawlkeeper_journal_dropped_total{kind="process"} 2`, `crawlkeeper_redis_up 1`,
@@ -88,7 +91,7 @@ func TestMetricsWithoutSources(t *testing.T) {
 	touch(m, "a")
 	touch(m, "b")
 	m.ForgetSource("a")
-	if text := scrape(t, m); strings.Contains(text, `="a"`) || !strings.Contains(text, `crawlkeeper_starts_total{source=""} 2`) {
+	if text := scrape(t, m); strings.Contains(text, `="a"`) || strings.Contains(text, "crawlkeeper_tree_") || !strings.Contains(text, `crawlkeeper_starts_total{source=""} 2`) {
 		t.Error("sources are shown, or not counted together")
 	}
 }

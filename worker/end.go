@@ -22,7 +22,7 @@ func (w *Worker) end(ctx context.Context, p Process, inc *Incarnation, cause Cau
 	w.move(Stopping, cause)
 	if cause != "" {
 		inc.By = by
-		if w.judge != nil && w.judge.End == cause {
+		if w.judge != nil && w.judge.End == cause && w.quick() == 0 { // what eats the memory is not looked at for long
 			inc.Evidence = w.evidence(ctx, p)
 		}
 		w.stop(ctx, p, w.doomed(*inc, cause))
@@ -37,6 +37,9 @@ func (w *Worker) end(ctx context.Context, p Process, inc *Incarnation, cause Cau
 	w.process.Store(nil)
 	if w.judge != nil && w.judge.End == cause {
 		inc.Why = w.judge.Why
+	}
+	if exit.Full && cause == OutOfMemory {
+		inc.Why = fmt.Sprintf("memory: the kernel ended it at its limit of %d MiB", w.spec.Process.Quota.Memory>>20)
 	}
 	w.now.Unwell = ""
 	w.now.Pid, w.now.LastExit = 0, &Exit{Exit: exit, Cause: cause}
@@ -89,14 +92,15 @@ func (w *Worker) stop(ctx context.Context, p Process, inc Incarnation) {
 	if err := p.Ask(cmp.Or(w.spec.StopSignal, syscall.SIGTERM)); err != nil {
 		w.n.Logger.Warn("a crawler could not be asked to end", "pid", p.Pid(), "error", err)
 	}
-	timer := time.NewTimer(w.want.stopTimeout() - time.Since(began))
+	limit := w.stopLimit()
+	timer := time.NewTimer(limit - time.Since(began))
 	defer timer.Stop()
 	for {
 		select {
 		case <-p.Exited():
 			return
 		case <-timer.C:
-			w.n.Logger.Warn("a crawler did not end in time and is killed", "pid", p.Pid(), "timeout", w.want.stopTimeout())
+			w.n.Logger.Warn("a crawler did not end in time and is killed", "pid", p.Pid(), "timeout", limit)
 			return
 		case <-w.n.Kill:
 			return
@@ -122,7 +126,7 @@ func (w *Worker) beforeStop(ctx context.Context, p Process, inc Incarnation) {
 		return
 	default:
 	}
-	inner, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.want.stopTimeout()/2)
+	inner, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.stopLimit()/2)
 	defer cancel()
 	done := make(chan struct{})
 	go func() { defer close(done); do(inner) }()
@@ -140,6 +144,22 @@ func (w *Worker) beforeStop(ctx context.Context, p Process, inc Incarnation) {
 			w.read()
 		}
 	}
+}
+
+// stopLimit is how long the stop may take: a verdict may leave less than the adapter does.
+func (w *Worker) stopLimit() time.Duration {
+	if quick := w.quick(); quick > 0 {
+		return min(quick, w.want.stopTimeout())
+	}
+	return w.want.stopTimeout()
+}
+
+// quick is what a verdict leaves to the process that runs; 0 where none is in a hurry.
+func (w *Worker) quick() time.Duration {
+	if w.judge.final(w.now.ProcessID) {
+		return w.judge.Within
+	}
+	return 0
 }
 
 func (d Desire) stopTimeout() time.Duration {

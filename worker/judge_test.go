@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -129,4 +130,82 @@ func TestAWishForACrawlerThatNeverGetsWell(t *testing.T) {
 			wantAnswer(t, stop, nil)
 		})
 	})
+}
+
+func TestOfTwoWhoJudgeNeitherUndoesTheOther(t *testing.T) {
+	t.Parallel()
+	f := &fake{stopTakes: time.Second}
+	bubble(t, f, func(w *Worker, _ context.CancelFunc) {
+		w.Want(judged)
+		synctest.Wait()
+		judge(w, Running, "", "")
+		judge(w, Unhealthy, "", "no answer")
+		judge(w, Running, Limit, "memory: 3 of 2")
+		judge(w, Running, "", "") // while it stops
+		judge(w, Stalled, Stuck, "no tick taken")
+		time.Sleep(time.Second)
+		wantPhase(t, w, Backoff)
+	})
+	equal(t, "causes", f.causes(), []Cause{Limit})
+	if last := f.incs[len(f.incs)-1]; last.Why != "memory: 3 of 2" || last.By != "manager" {
+		t.Errorf("the evidence says %q, asked for by %s", last.Why, last.By)
+	}
+	for _, m := range f.moves {
+		if m.From == Unhealthy && m.To != Stopping {
+			t.Errorf("an end changed the health: %s -> %s", m.From, m.To)
+		}
+	}
+}
+
+func TestAnEndByAVerdictMayHaveToBeQuick(t *testing.T) {
+	t.Parallel()
+	for within, want := range map[time.Duration]time.Duration{0: 15 * time.Second, 2 * time.Second: 2 * time.Second, time.Hour: 15 * time.Second} {
+		f := &fake{deaf: true}
+		bubble(t, f, func(w *Worker, _ context.CancelFunc) {
+			w.Want(up)
+			synctest.Wait()
+			w.Judge(Verdict{ProcessID: w.Snapshot().ProcessID, End: Limit, Within: within})
+			time.Sleep(want - time.Nanosecond)
+			wantPhase(t, w, Stopping)
+			time.Sleep(time.Nanosecond)
+			wantPhase(t, w, Backoff)
+		})
+	}
+}
+
+func TestAPlannedEndIsNoFailure(t *testing.T) {
+	t.Parallel()
+	f := &fake{stopTakes: time.Second}
+	bubble(t, f, func(w *Worker, _ context.CancelFunc) {
+		w.Want(up)
+		synctest.Wait()
+		w.Judge(Verdict{ProcessID: w.Snapshot().ProcessID, End: Restarted, By: "max_age", Why: "max_age: 25h of 24h"})
+		time.Sleep(time.Second)
+		wantPhase(t, w, Running) // no backoff
+	})
+	equal(t, "causes", f.causes(), []Cause{Restarted, Shutdown})
+	for _, i := range f.incs {
+		if i.Status == StatusExited && i.Cause == Restarted && (i.By != "max_age" || i.Why != "max_age: 25h of 24h") {
+			t.Errorf("asked for by %q: %q", i.By, i.Why)
+		}
+	}
+}
+
+func TestWhoFillsItsCgroupIsToldItsLimit(t *testing.T) {
+	t.Parallel()
+	spec := *plain
+	spec.Process.Quota.Memory = 512 << 20
+	for full, want := range map[bool]string{true: "memory: the kernel ended it at its limit of 512 MiB", false: ""} {
+		f := &fake{}
+		bubble(t, f, func(w *Worker, _ context.CancelFunc) {
+			w.Want(Desire{Up: true, Spec: &spec})
+			synctest.Wait()
+			f.last().end(process.Exit{Signal: syscall.SIGKILL, Code: -1, OOM: true, Full: full})
+			synctest.Wait()
+		})
+		equal(t, "causes", f.causes(), []Cause{OutOfMemory})
+		if why := f.incs[len(f.incs)-1].Why; why != want {
+			t.Errorf("full %v: %q", full, why)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
@@ -98,7 +99,7 @@ func (w *Worker) watch(ctx context.Context, p Process) (Cause, string) {
 		case w.restartWished(), !w.want.Spec.same(w.spec):
 			return w.because(Restarted), w.want.By
 		case w.judge != nil && w.judge.End != "":
-			return w.judge.End, "manager"
+			return w.judge.End, cmp.Or(w.judge.By, "manager")
 		}
 		w.heed()
 		if w.now.Phase.Up() {

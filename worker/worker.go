@@ -209,15 +209,23 @@ func (w *Worker) send(d *Desire, asked *wish) {
 // Verdict is what somebody who watches the crawler found: health checks, limits.
 type Verdict struct {
 	ProcessID string // of which process it speaks; for any other it means nothing
-	Phase     Phase  // Running (it is well), Unhealthy or Stalled
-	Why       string // of the last two, in words
+	Phase     Phase  // Running (it is well), Unhealthy or Stalled; means nothing in one that ends the process
+	Why       string // of the last two, or of the end, in words
 	End       Cause  // not empty: the process has to end for this
+
+	// Of an end.
+	By     string        // who is named as having asked for it; empty is the manager
+	Within time.Duration // how long it may take, where that is less than the stop timeout; 0 is all of that
 }
 
-// Judge says how the crawler is. The last verdict counts, but one that ends the process stays. Any goroutine; does not wait.
+// final tells that no other verdict about the same process counts any more.
+func (v *Verdict) final(id string) bool { return v != nil && v.End != "" && v.ProcessID == id }
+
+// Judge says how the crawler is. The last verdict counts, but of those that end the process the first. Any goroutine;
+// does not wait.
 func (w *Worker) Judge(v Verdict) {
 	w.mu.Lock()
-	if last := w.judged; last == nil || last.End == "" || last.ProcessID != v.ProcessID {
+	if !w.judged.final(v.ProcessID) {
 		w.judged = &v
 	}
 	w.mu.Unlock()
@@ -237,7 +245,7 @@ func (w *Worker) read() {
 	d, asked, v := w.desire, w.wished, w.judged
 	w.desire, w.wished, w.judged = nil, nil, nil
 	w.mu.Unlock()
-	if v != nil && v.ProcessID == w.now.ProcessID {
+	if v != nil && v.ProcessID == w.now.ProcessID && !w.judge.final(v.ProcessID) {
 		w.judge = v
 	}
 	if d != nil {

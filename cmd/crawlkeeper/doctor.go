@@ -107,7 +107,7 @@ func (a *app) examine(ctx context.Context) []finding {
 		d.readSources(ctx)
 		checks = append(checks, check{"postgres", d.postgres}, check{"sources", d.sourceFindings})
 	}
-	checks = append(checks, check{"adapters", d.adapters}, check{"limits", d.limits}, check{"processes", processFindings}, check{"stopping", d.stopping})
+	checks = append(checks, check{"adapters", d.adapters}, check{"limits", d.limits}, check{"quotas", d.quotas}, check{"processes", processFindings}, check{"stopping", d.stopping})
 	return runChecks(ctx, checks, checkLimit)
 }
 

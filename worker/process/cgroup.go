@@ -20,6 +20,12 @@ type cgroups struct {
 	base   string
 	dir    string
 	failed atomic.Bool // a fork into one was refused: it is not tried again
+
+	holding holding
+
+	// What the kernel answers to; tests put themselves in its place.
+	makeDir func(dir string) error
+	write   func(file, text string) error
 }
 
 const cgroupName = "crawlkeeper-"
@@ -30,11 +36,11 @@ func newCgroups(prefix uint32) (*cgroups, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &cgroups{base: base, dir: filepath.Join(base, cgroupDir(prefix))}
+	c := cgroupsIn(base, prefix)
 	if err := unix.Faccessat(unix.AT_FDCWD, filepath.Join(base, "cgroup.procs"), unix.W_OK, unix.AT_EACCESS); err != nil {
 		return nil, fmt.Errorf("it cannot be written: %w", err)
 	}
-	if err := os.Mkdir(c.dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := c.mkdir(c.dir); err != nil {
 		return nil, fmt.Errorf("it cannot be written: %w", err)
 	}
 	defer os.Remove(c.dir) // made again with the first tree
@@ -47,15 +53,30 @@ func newCgroups(prefix uint32) (*cgroups, error) {
 	return c, nil
 }
 
+func cgroupsIn(base string, prefix uint32) *cgroups {
+	return &cgroups{
+		base: base, dir: filepath.Join(base, cgroupDir(prefix)),
+		makeDir: func(dir string) error { return os.Mkdir(dir, 0o755) }, write: writeControl,
+	}
+}
+
+// mkdir makes a directory that may be there already.
+func (c *cgroups) mkdir(dir string) error {
+	if err := c.makeDir(dir); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
 func cgroupDir(prefix uint32) string { return fmt.Sprintf("%s%08x", cgroupName, prefix) }
 
 // make makes the directory of a tree.
 func (c *cgroups) make(number uint64) (*cgroup, error) {
 	g := &cgroup{dir: filepath.Join(c.dir, strconv.FormatUint(number, 16))}
-	err := os.Mkdir(g.dir, 0o755)
+	err := c.makeDir(g.dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = os.Mkdir(c.dir, 0o755); err == nil || errors.Is(err, fs.ErrExist) {
-			err = os.Mkdir(g.dir, 0o755)
+		if err = c.mkdir(c.dir); err == nil {
+			err = c.makeDir(g.dir)
 		}
 	}
 	if err != nil {

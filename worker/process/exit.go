@@ -15,6 +15,7 @@ type Exit struct {
 	Code    int            // exit status, -1 if a signal ended it
 	Signal  syscall.Signal // the signal that ended it, 0 if none did
 	OOM     bool           // the kernel killed it for want of memory: the counter of its cgroup, or of ours, moved
+	Full    bool           // with OOM: its own cgroup was full, at the Quota's memory
 	At      time.Time      // when its end was seen
 	Ran     time.Duration  // from the fork to its end
 	CPUTime time.Duration  // user and system time, of children that it waited for too

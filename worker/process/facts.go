@@ -104,6 +104,7 @@ type Entry struct {
 	Name  string
 	State string // one letter, as ps(1) shows it
 	RSS   int64  // bytes in memory; pages that processes share count in each of them
+	Tasks int    // itself and its threads
 }
 
 // Tree lists the living tree of a leader, which any process may have started: the leader, what descends from it, and what has
@@ -127,10 +128,10 @@ func Tree(pid int) []Entry {
 		}
 	}
 	out := make([]Entry, 0, len(found))
-	page := int64(os.Getpagesize())
+	buffer := make([]byte, 1024)
 	for _, m := range found {
-		_, pages, _, _ := usageOf(m.pid)
-		out = append(out, Entry{Pid: m.pid, PPid: m.stat.ppid, Name: m.stat.name, State: string(m.stat.state), RSS: pages * page})
+		r, _ := readRecord(m.pid, buffer)
+		out = append(out, Entry{Pid: m.pid, PPid: m.stat.ppid, Name: m.stat.name, State: string(m.stat.state), RSS: r.rss, Tasks: int(r.tasks)})
 	}
 	return out
 }

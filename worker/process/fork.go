@@ -15,6 +15,8 @@ type forkRequest struct {
 	argv  []string
 	attr  *syscall.ProcAttr
 	tree  *tree
+	quota Quota
+	cpus  []int
 	pidfd int
 	done  chan struct{}
 	pid   int
@@ -46,7 +48,13 @@ func (s *Spawner) fork(r *forkRequest) {
 	defer living.births.RUnlock()
 	forking.Lock()
 	dumpable, _ := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
-	s.finger.stamped(r.tree.number, func() { r.pid, r.err = syscall.ForkExec(r.path, r.argv, r.attr) })
+	s.finger.stamped(r.tree.number, func() {
+		var err error
+		if e := pinned(r.cpus, func() { r.pid, err = syscall.ForkExec(r.path, r.argv, r.attr) }); e != nil {
+			err = e
+		}
+		r.err = err
+	})
 	if r.attr.Sys.Credential != nil && dumpable == 1 {
 		// Until its exec a child shares our memory, and its change of user made that undumpable.
 		_ = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
@@ -97,7 +105,19 @@ func (s *Spawner) inCgroup(ctx context.Context, r *forkRequest) error {
 	g, err := s.cgroups.make(r.tree.number)
 	if err != nil {
 		s.logger.Warn("a cgroup could not be made", "error", err)
+		if r.quota.CPU > 0 {
+			return noShare(err)
+		}
 		return s.attempt(ctx, r)
+	}
+	left, err := s.cgroups.hold(g, r.quota, r.cpus)
+	if err != nil {
+		g.forked()
+		withinLimit(s.files, g.remove)
+		return noShare(err)
+	}
+	if left != nil && !s.toldQuota.Swap(true) {
+		s.logger.Info("not all limits can be held by cgroups here; trees are watched for them", "reason", left)
 	}
 	r.attr.Sys.UseCgroupFD, r.attr.Sys.CgroupFD = true, int(g.fd.Fd())
 	err = s.attempt(ctx, r)
@@ -110,11 +130,19 @@ func (s *Spawner) inCgroup(ctx context.Context, r *forkRequest) error {
 	withinLimit(s.files, g.remove)
 	if !errors.Is(err, syscall.ETXTBSY) && errors.As(err, new(syscall.Errno)) {
 		first := err
+		if r.quota.CPU > 0 {
+			return noShare(first)
+		}
 		if err = s.attempt(ctx, r); err == nil && !s.cgroups.failed.Swap(true) {
 			s.logger.Warn("processes cannot be put into cgroups here", "error", first)
 		}
 	}
 	return err
+}
+
+// noShare is a start that is refused as its share of the processor cannot be held.
+func noShare(err error) error {
+	return &StartError{Reason: "its share of the processor cannot be held: " + err.Error(), Err: err}
 }
 
 // fileOf is what a standard stream of a program is.
@@ -127,7 +155,7 @@ func (s *Spawner) fileOf(f *os.File) uintptr {
 
 // requestFor makes the request that starts a program directly.
 func (s *Spawner) requestFor(spec *Spec, t *tree, found program) *forkRequest {
-	return &forkRequest{path: found.path, argv: spec.Argv, tree: t, attr: &syscall.ProcAttr{
+	return &forkRequest{path: found.path, argv: spec.Argv, tree: t, quota: spec.Quota, cpus: spec.CPUs, attr: &syscall.ProcAttr{
 		Dir: spec.Dir, Env: found.env,
 		Files: []uintptr{s.fileOf(spec.Stdin), s.fileOf(spec.Stdout), s.fileOf(spec.Stderr)},
 		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Credential: found.user},

@@ -125,6 +125,7 @@ func (p *Process) wait() {
 	}
 	p.exit.CPUTime = time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 	p.exit.OOM = p.outOfMemory()
+	p.exit.Full = p.exit.OOM && p.tree.cgroup != nil && p.tree.cgroup.ranOut()
 	p.spawner.oom.look(p.exit.At) // what moved by now explains no later end
 	p.raisePeak(peakOf(usage))
 	close(p.exited)

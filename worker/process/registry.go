@@ -122,6 +122,12 @@ func (r *registry) kin(pid int, st stat) *tree {
 	return nil
 }
 
+func (r *registry) leaderOf(t *tree) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return t.leader
+}
+
 // isLeader tells whether a process is one that a Spawner has started and not yet reaped.
 func (r *registry) isLeader(pid int) bool {
 	r.mu.Lock()

@@ -49,13 +49,13 @@ func readSockets(table io.Reader, into map[string]string) {
 		}
 		if queues := f[4]; queues != "00000000:00000000" && state != 10 {
 			send, receive, _ := strings.Cut(queues, ":")
-			text += fmt.Sprintf(", unsent %s, unread %s", decimal(send), decimal(receive))
+			text += fmt.Sprintf(", unsent %s, unread %s", fromHex(send), fromHex(receive))
 		}
 		into[f[9]] = text
 	}
 }
 
-func decimal(hexadecimal string) string {
+func fromHex(hexadecimal string) string {
 	n, _ := strconv.ParseUint(hexadecimal, 16, 64)
 	return strconv.FormatUint(n, 10)
 }

@@ -57,6 +57,8 @@ type Spawner struct {
 	live     atomic.Int64  // processes that were started and are not swept
 	passes   atomic.Uint64 // looks at the orphans
 	unmarked atomic.Uint64
+
+	toldQuota atomic.Bool // that not all limits are held by cgroups
 }
 
 // fileSlots and factSlots bound the threads that wait for the kernel.

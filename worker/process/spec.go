@@ -27,6 +27,9 @@ type Spec struct {
 	User  string
 	Group string
 
+	Quota Quota // what the kernel holds the tree to, where it can
+	CPUs  []int // the only processors that the program starts with; nil is the manager's
+
 	// These are set by a step of our own before the program (see ExecStep), which costs a millisecond or two. Nil is
 	// as the manager has it.
 	Umask   *int              // file mode bits that new files do not get

@@ -43,6 +43,9 @@ func (s *Spawner) prepare(ctx context.Context, spec *Spec) (program, error) {
 		return program{}, &StartError{"(nothing)", "the command is empty", syscall.ENOENT}
 	}
 	name := spec.Argv[0]
+	if why := s.refuse(spec.Quota); why != "" {
+		return program{}, &StartError{name, why, syscall.EOPNOTSUPP}
+	}
 	if spec.stepped() {
 		if err := s.checkStep(spec); err != nil {
 			return program{}, err
@@ -149,6 +152,10 @@ func (s *Spawner) launch(ctx context.Context, spec *Spec, found program, t *tree
 	if err != nil {
 		if errors.Is(err, ErrStopped) || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 			return nil, err
+		}
+		if refused, ok := errors.AsType[*StartError](err); ok {
+			refused.Program = spec.Argv[0]
+			return nil, refused
 		}
 		return nil, &StartError{spec.Argv[0], reason(err), err}
 	}

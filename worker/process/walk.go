@@ -70,7 +70,7 @@ func (w *walker) walk(pid int, owner *tree, orphan bool) {
 	if !w.deep && !st.dead() {
 		return
 	}
-	own, known := w.k.owner(pid, st)
+	own, known := w.k.s.owner(pid, st)
 	if !known {
 		w.vanished = w.vanished || orphan
 		return
@@ -155,21 +155,21 @@ func stateOf(pid int) orphanState {
 
 // owner finds the tree of a process: by the number that it bears, else, where that way is used, by kinship. False where
 // the process is gone.
-func (k *keeper) owner(pid int, st stat) (*tree, bool) {
-	number, ok := k.s.finger.of(pid)
+func (s *Spawner) owner(pid int, st stat) (*tree, bool) {
+	number, ok := s.finger.of(pid)
 	if !ok {
 		return nil, false
 	}
 	if t := living.byNumber(number, st.start); t != nil {
 		return t, true
 	}
-	if !k.s.ways.has(ByKin) {
+	if !s.ways.has(ByKin) {
 		return nil, true
 	}
 	if t := living.byKin(st, func() string { return markerOf(pid) }); t != nil {
 		return t, true
 	}
-	if k.s.finger == nil {
+	if s.finger == nil {
 		if t := living.kin(pid, st); t != nil {
 			return t, true
 		}

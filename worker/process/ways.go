@@ -24,6 +24,8 @@ const (
 type Ways struct {
 	Use         []Way    // what sweeps go by here
 	Without     []string // what they do not go by, and why: "cgroup: it cannot be written"
+	Holds       []string // controllers of cgroups by which limits of trees can be held here, where somebody wants it
+	HoldsNot    string   // why not all of them
 	Fingerprint bool     // trees bear numbers, in a resource limit: what a killed manager left can be found
 	Subreaper   bool     // orphans come to us
 	Children    bool     // the kernel lists children, so /proc is not scanned
@@ -77,6 +79,10 @@ func chooseWays(only []Way, prefix uint32) (means, error) {
 		if !m.ways.has(way) {
 			return means{}, fmt.Errorf("find processes by %s alone: %s", way, strings.Join(m.ways.Without, "; "))
 		}
+	}
+	m.ways.HoldsNot = "trees have no cgroups"
+	if m.cgroups != nil {
+		m.ways.Holds, m.ways.HoldsNot = m.cgroups.prospects()
 	}
 	m.ways.finish(m.finger)
 	return m, nil

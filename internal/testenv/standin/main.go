@@ -25,6 +25,7 @@ type options struct {
 	role string
 
 	life   lifeOptions
+	greed  greedOptions
 	tree   treeOptions
 	output outputOptions
 	ticks  tickOptions
@@ -37,6 +38,7 @@ func main() {
 	flag.StringVar(&o.code, "code", os.Getenv("CRAWLKEEPER_SOURCE"), "source `code`")
 	flag.StringVar(&o.role, "role", "crawler", "what a child is to do (set by its parent)")
 	o.life.register()
+	o.greed.register()
 	o.tree.register()
 	o.output.register()
 	o.ticks.register()
@@ -56,6 +58,9 @@ func run(o *options) error {
 		return o.tree.play(o.role)
 	}
 	signals := o.life.catchSignals()
+	if err := o.greed.take(); err != nil {
+		return err
+	}
 	if err := reportStart(o.code); err != nil {
 		return err
 	}
