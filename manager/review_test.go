@@ -215,3 +215,24 @@ func TestStaggerHasOneTimer(t *testing.T) {
 		<-done
 	})
 }
+
+// Two restarts that wait together and are superseded together leave the next tick as it was before the first.
+func TestTwoRestartsThatAreSupersededMakeNothingDue(t *testing.T) {
+	t.Parallel()
+	fleetBubble(t, func(b *bench) {
+		b.poll(row("a", 3600))
+		time.Sleep(time.Second)
+		b.one("start", triggerStartup)
+		b.take("a")
+		time.Sleep(time.Minute)
+		b.run(func() {
+			for _, action := range []string{control.ActionRestart, control.ActionRestart, control.ActionStart} {
+				b.command(control.Command{Action: action, Sources: []string{"a"}}, func(control.Reply) {})
+			}
+		})
+		time.Sleep(time.Minute)
+		b.nothing("both restarts were superseded")
+		time.Sleep(time.Hour)
+		b.one("the regular one", triggerSchedule)
+	})
+}
