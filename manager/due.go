@@ -319,7 +319,9 @@ func (f *fleet) mayTick(s *source) error {
 		return worker.ErrShutdown
 	case s.adapter.Tick == configs.TickScrapyRedis && tickURL(s.row.Payload, s.adapter.URL) == "":
 		return errors.New(noURL)
-	case s.gone || !s.up || s.asked > 0:
+	case s.asked > 0:
+		return errors.New("its crawler is being restarted: ask again when it runs")
+	case s.gone || !s.up:
 		return errors.New("its crawler does not run")
 	}
 	return nil

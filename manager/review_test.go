@@ -236,3 +236,18 @@ func TestTwoRestartsThatAreSupersededMakeNothingDue(t *testing.T) {
 		b.one("the regular one", triggerSchedule)
 	})
 }
+
+// A tick by hand that comes while the crawler is being restarted says so: it is not that there is none.
+func TestATickByHandDuringARestartSaysSo(t *testing.T) {
+	t.Parallel()
+	fleetBubble(t, func(b *bench) {
+		b.poll(row("a", 3600))
+		time.Sleep(time.Second)
+		b.run(func() {
+			b.command(control.Command{Action: control.ActionRestart, Sources: []string{"a"}}, func(control.Reply) {})
+		})
+		if r := b.do(control.Command{Action: control.ActionTick, Sources: []string{"a"}}); r.OK || !strings.Contains(r.Results["a"].Error, "is being restarted") {
+			t.Errorf("%+v", r)
+		}
+	})
+}
