@@ -245,7 +245,9 @@ func (f *fleet) restart(s *source, by string, done func(error)) {
 	f.ownRest(s, &change, sql.Rest{Since: f.clock.now().wall})
 	f.wantUp(s, &change)
 	f.change(s, change)
-	before, beforeDue := s.trigger, s.due
+	if s.asked == 0 {
+		s.unasked = nextTick{s.trigger, s.due}
+	}
 	s.trigger, s.asked = triggerRestart, s.asked+1
 	if !s.waitsAtStart() {
 		s.due = s.dueAtOnce(f.clock.now())
@@ -253,8 +255,11 @@ func (f *fleet) restart(s *source, by string, done func(error)) {
 	now := s.due
 	f.wish(s, worker.Restart, "restart command"+by, func(err error) {
 		s.asked--
-		if errors.Is(err, worker.ErrSuperseded) && s.asked == 0 && s.trigger == triggerRestart && s.due == now {
-			s.trigger, s.due = before, beforeDue // there was no restart
+		switch {
+		case !errors.Is(err, worker.ErrSuperseded):
+			s.unasked = nextTick{s.trigger, s.due}
+		case s.asked == 0 && s.trigger == triggerRestart && s.due == now:
+			s.trigger, s.due = s.unasked.trigger, s.unasked.due // there was no restart
 		}
 		f.place(s, f.clock.now())
 		done(err)

@@ -52,9 +52,12 @@ func (f *fleet) place(s *source, now moment) {
 func (f *fleet) notePause(s *source, now moment) {
 	was := s.paused
 	s.paused = s.row.PausedUntil.After(now.wall)
-	if was && !s.paused && s.noTicks == "" {
+	if !was || s.paused {
+		return
+	}
+	f.lookSoon(s)
+	if s.noTicks == "" {
 		s.anchor, s.due = now, s.dueAtOnce(now)
-		f.lookSoon(s)
 	}
 }
 
@@ -204,7 +207,7 @@ func (f *fleet) pushDone(p sent, r pushResult, at moment) {
 // settle counts a due time as done: its tick went out, or was dropped as one still waits.
 func (f *fleet) settle(p sent, result string, at moment) {
 	s := p.s
-	if s.rests() {
+	if s.rests() && s.starts == p.starts { // a crawler that was started since finds no tick of before
 		s.looks.probe = at.mono
 	}
 	f.lookSoon(s)
@@ -319,7 +322,9 @@ func (f *fleet) mayTick(s *source) error {
 		return worker.ErrShutdown
 	case s.adapter.Tick == configs.TickScrapyRedis && tickURL(s.row.Payload, s.adapter.URL) == "":
 		return errors.New(noURL)
-	case s.gone || !s.up || s.asked > 0:
+	case s.asked > 0:
+		return errors.New("its crawler is being restarted: ask again when it runs")
+	case s.gone || !s.up:
 		return errors.New("its crawler does not run")
 	}
 	return nil

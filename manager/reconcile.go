@@ -83,8 +83,7 @@ func (f *fleet) upsert(row sql.Source, asked time.Time, now moment) {
 		f.refresh(s, now)
 		f.lookSoon(s)
 		f.begin(s)
-		f.tell(s)
-		f.place(s, now)
+		f.apply(s, now) // what changed while no manager was there
 		return
 	}
 	if s.gone {
@@ -113,7 +112,7 @@ func (f *fleet) apply(s *source, now moment) {
 	f.refresh(s, now)
 	f.noteForeignPause(s)
 	switch {
-	case s.adapter.MaxFailures == 0 && s.rests(): // switched off meanwhile
+	case s.adapter.MaxFailures == 0 && s.rests() && s.noCrawl == "": // switched off meanwhile
 		f.wake(s)
 		return
 	case s.adapter.MaxFailures != most:

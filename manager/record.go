@@ -25,7 +25,7 @@ func (f *fleet) record(s *source, into *status.Record, now moment) {
 	}
 	s.restProblem(into)
 	if into.Paused {
-		into.PausedUntil, into.PauseReason = s.row.PausedUntil, s.row.PauseReason
+		into.PausedUntil, into.PauseReason, into.PausedBy = s.row.PausedUntil, s.row.PauseReason, s.row.PausedBy
 		if s.row.PausedUntil.After(into.NextRunAt) {
 			into.NextRunAt = s.row.PausedUntil
 		}

@@ -3,7 +3,6 @@ package manager
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"crawlkeeper/configs"
@@ -174,8 +173,8 @@ func (f *fleet) pauseOf(s *source, level int) time.Duration {
 func (f *fleet) rest(s *source, level int, why, last string) {
 	now := f.clock.now()
 	pause := f.pauseOf(s, level)
-	if last = strings.TrimSpace(last); last != "" {
-		why += "; the last: " + shorten(last)
+	if last = presentable(last); last != "" {
+		why += "; the last: " + last
 	}
 	rest := sql.Rest{Level: level, Since: now.wall}
 	s.looks = looks{}

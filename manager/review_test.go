@@ -215,3 +215,39 @@ func TestStaggerHasOneTimer(t *testing.T) {
 		<-done
 	})
 }
+
+// Two restarts that wait together and are superseded together leave the next tick as it was before the first.
+func TestTwoRestartsThatAreSupersededMakeNothingDue(t *testing.T) {
+	t.Parallel()
+	fleetBubble(t, func(b *bench) {
+		b.poll(row("a", 3600))
+		time.Sleep(time.Second)
+		b.one("start", triggerStartup)
+		b.take("a")
+		time.Sleep(time.Minute)
+		b.run(func() {
+			for _, action := range []string{control.ActionRestart, control.ActionRestart, control.ActionStart} {
+				b.command(control.Command{Action: action, Sources: []string{"a"}}, func(control.Reply) {})
+			}
+		})
+		time.Sleep(time.Minute)
+		b.nothing("both restarts were superseded")
+		time.Sleep(time.Hour)
+		b.one("the regular one", triggerSchedule)
+	})
+}
+
+// A tick by hand that comes while the crawler is being restarted says so: it is not that there is none.
+func TestATickByHandDuringARestartSaysSo(t *testing.T) {
+	t.Parallel()
+	fleetBubble(t, func(b *bench) {
+		b.poll(row("a", 3600))
+		time.Sleep(time.Second)
+		b.run(func() {
+			b.command(control.Command{Action: control.ActionRestart, Sources: []string{"a"}}, func(control.Reply) {})
+		})
+		if r := b.do(control.Command{Action: control.ActionTick, Sources: []string{"a"}}); r.OK || !strings.Contains(r.Results["a"].Error, "is being restarted") {
+			t.Errorf("%+v", r)
+		}
+	})
+}

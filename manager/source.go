@@ -54,15 +54,16 @@ type source struct {
 	planKey     string
 	anchor      moment // an interval counts from here; zero before the first start
 	due         dueTime
-	trigger     string // of the next tick
-	sentTrigger string // of the last tick
-	redo        bool   // a tick that was deleted comes again with the next start
-	up          bool   // its crawler runs
-	asked       int    // restarts that are under way
-	pushing     bool   // a tick is on its way
-	waits       bool   // our last tick still waited when last looked at
-	toldWaits   bool   // and that was logged
-	paused      bool   // as the last turn saw it
+	trigger     string   // of the next tick
+	sentTrigger string   // of the last tick
+	redo        bool     // a tick that was deleted comes again with the next start
+	up          bool     // its crawler runs
+	asked       int      // restarts that are under way
+	unasked     nextTick // trigger and due before those; what they come to if all are superseded
+	pushing     bool     // a tick is on its way
+	waits       bool     // our last tick still waited when last looked at
+	toldWaits   bool     // and that was logged
+	paused      bool     // as the last turn saw it
 	retry       time.Duration
 	retryAt     mono   // a push that failed is tried again then
 	said        string // the error of its list that was logged last
@@ -75,6 +76,12 @@ type source struct {
 
 	rss int64
 	cpu int
+}
+
+// nextTick is what the next tick of a source will be.
+type nextTick struct {
+	trigger string
+	due     dueTime
 }
 
 // overlay is what commands changed and the database does not show yet.

@@ -133,6 +133,10 @@ func (e *editor) options(edit SourceEdit) {
 		strings.Join(each(columns, func(c column, _ int) string {
 			return "o." + c.name + " IS DISTINCT FROM excluded." + c.name
 		}), " OR ")), all)
+	if edit.PausedUntil.Given() { // whoever does that ends the rest
+		e.queue(change{code: edit.Code}, `UPDATE crawl_source_options SET rest_level = NULL, rest_since = now()
+			WHERE code = $1::text AND rest_level IS NOT NULL`, all[:1])
+	}
 	if (edit.PauseReason.Given() || edit.PausedBy.Given()) && !edit.PausedUntil.Given() { // they speak of the pause that there is
 		e.queue(change{code: edit.Code}, `UPDATE crawl_source_options o SET paused_until = s.paused_until FROM sources s
 			WHERE o.code = $1::text AND s.code::text = o.code AND o.paused_until IS DISTINCT FROM s.paused_until::timestamptz`, all[:1])

@@ -123,3 +123,29 @@ func TestWhoseAPauseIs(t *testing.T) {
 		t.Errorf("an edit speaks of the pause that there is: %+v", s)
 	}
 }
+
+// Who edits a pause is somebody else: the source does not rest any more.
+func TestAnEditOfThePauseEndsTheRest(t *testing.T) {
+	t.Parallel()
+	pg := migrated(t)
+	pg.Exec(t, `INSERT INTO sources (code, collector, paused_until) VALUES ('a', 'news', '2030-01-01Z'), ('b', 'news', '2030-01-01Z');
+		INSERT INTO crawl_source_options (code, paused_until, pause_reason, paused_by, rest_level, rest_since)
+		SELECT code, paused_until, 'failed', 'crawlkeeper', 3, '2029-01-01Z' FROM sources`)
+	store := open(t, pg)
+	edits := []SourceEdit{{Code: "a", PausedUntil: Null[time.Time]()}, {Code: "b", IntervalSeconds: Some(5)}}
+	for i, want := range []Applied{{Updated: 2}, {Unchanged: 2}} {
+		if got, err := store.Apply(t.Context(), "news", edits); err != nil || got != want {
+			t.Errorf("time %d: %+v, %v, want %+v", i+1, got, err, want)
+		}
+	}
+	got, err := store.Sources(t.Context(), "news")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := got[0]; a.Rest.Level != 0 || time.Since(a.Rest.Since) > time.Hour {
+		t.Errorf("the pause was taken away, and yet %+v", a.Rest)
+	}
+	if b := got[1]; b.Rest.Level != 3 || b.PausedBy != "crawlkeeper" {
+		t.Errorf("nobody touched the pause, and yet %+v by %q", b.Rest, b.PausedBy)
+	}
+}

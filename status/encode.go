@@ -21,6 +21,9 @@ func (r *Record) AppendJSON(b []byte) []byte {
 	b = strconv.AppendBool(append(b, `, "paused": `...), r.Paused)
 	b = appendText(append(b, `, "pause_reason": `...), r.PauseReason)
 	b = appendTime(append(b, `, "paused_until": `...), r.PausedUntil)
+	if r.PausedBy != "" {
+		b = appendText(append(b, `, "paused_by": `...), r.PausedBy)
+	}
 	b = strconv.AppendBool(append(b, `, "enabled": `...), r.Enabled)
 	b = appendText(append(b, `, "trigger": `...), r.Trigger)
 	b = strconv.AppendInt(append(b, `, "restarts": `...), int64(r.Restarts), 10)

@@ -18,6 +18,7 @@ type Record struct {
 	Paused       bool
 	PauseReason  string
 	PausedUntil  time.Time
+	PausedBy     string // left out where nobody gave a name
 	Enabled      bool
 	Trigger      string // of the next tick
 	Restarts     int    // starts after the first one
@@ -66,6 +67,7 @@ type wireRecord struct {
 	Paused       bool      `json:"paused"`
 	PauseReason  string    `json:"pause_reason"`
 	PausedUntil  wireTime  `json:"paused_until"`
+	PausedBy     string    `json:"paused_by"`
 	Enabled      bool      `json:"enabled"`
 	Trigger      string    `json:"trigger"`
 	Restarts     int       `json:"restarts"`
@@ -95,7 +97,7 @@ func (r *Record) UnmarshalJSON(data []byte) error {
 	}
 	*r = Record{
 		Pid: w.Pid, Restarting: w.State == StateRestarting, StartedAt: w.StartedAt.Time, NextRunAt: w.NextRunAt.Time,
-		Phase: w.Phase, Paused: w.Paused, PauseReason: w.PauseReason, PausedUntil: w.PausedUntil.Time, Enabled: w.Enabled,
+		Phase: w.Phase, Paused: w.Paused, PauseReason: w.PauseReason, PausedUntil: w.PausedUntil.Time, PausedBy: w.PausedBy, Enabled: w.Enabled,
 		Trigger: w.Trigger, Restarts: w.Restarts, BackoffUntil: w.BackoffUntil.Time, Queue: w.Queue, RSSBytes: w.RSSBytes,
 		CPUPercent: w.CPUPercent, Manager: w.Manager, UpdatedAt: w.UpdatedAt.Time, Problem: w.Problem,
 	}

@@ -86,7 +86,7 @@ func TestRecordIsWhole(t *testing.T) {
 	t.Parallel()
 	code := 1
 	full := status.Record{
-		Pid: 4711, StartedAt: noon, NextRunAt: noon, Phase: "running", Paused: true, PauseReason: `it said "no"`, PausedUntil: noon,
+		Pid: 4711, StartedAt: noon, NextRunAt: noon, Phase: "running", Paused: true, PauseReason: `it said "no"`, PausedUntil: noon, PausedBy: "me",
 		Enabled: true, Trigger: "schedule", Restarts: 3, BackoffUntil: noon, Queue: 1, RSSBytes: 1 << 20, CPUPercent: 7, Manager: "m1",
 		LastExit:  &status.Exit{At: noon, Cause: "crashed", Code: &code, RanSeconds: 1.23456},
 		UpdatedAt: noon,
@@ -94,7 +94,7 @@ func TestRecordIsWhole(t *testing.T) {
 	const at = `"2026-11-29T10:41:00.123456+00:00"`
 	for want, record := range map[string]status.Record{
 		`{"state": "running", "pid": 4711, "started_at": ` + at + `, "next_run_at": ` + at + `, "phase": "running", "paused": true, ` +
-			`"pause_reason": "it said \"no\"", "paused_until": ` + at + `, "enabled": true, "trigger": "schedule", "restarts": 3, ` +
+			`"pause_reason": "it said \"no\"", "paused_until": ` + at + `, "paused_by": "me", "enabled": true, "trigger": "schedule", "restarts": 3, ` +
 			`"backoff_until": ` + at + `, "last_exit": {"at": ` + at + `, "cause": "crashed", "code": 1, "signal": null, "ran_seconds": 1.235}, ` +
 			`"queue": 1, "rss_bytes": 1048576, "cpu_percent": 7, "manager": "m1", "updated_at": ` + at + `}`: full,
 		`{"state": "stopped", "pid": null, "started_at": null, "next_run_at": ` + at + `, "phase": "pending", "paused": false, ` +
@@ -120,7 +120,7 @@ func TestRecordRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := status.Record{
 			Pid: rapid.IntRange(0, 1<<22).Draw(t, "pid"), Restarting: rapid.Bool().Draw(t, "restarting"), NextRunAt: times.Draw(t, "next"),
-			Phase: rapid.SampledFrom(status.Phases).Draw(t, "phase"), PauseReason: texts.Draw(t, "reason"),
+			Phase: rapid.SampledFrom(status.Phases).Draw(t, "phase"), PauseReason: texts.Draw(t, "reason"), PausedBy: texts.Draw(t, "by"),
 			Paused: rapid.Bool().Draw(t, "paused"), Enabled: rapid.Bool().Draw(t, "enabled"), Trigger: texts.Draw(t, "trigger"),
 			Restarts: rapid.IntRange(0, 1<<40).Draw(t, "restarts"), Queue: rapid.IntRange(0, 1).Draw(t, "queue"),
 			RSSBytes: 1 + rapid.Int64Range(0, 1<<50).Draw(t, "rss"), CPUPercent: rapid.IntRange(0, 6400).Draw(t, "cpu"),

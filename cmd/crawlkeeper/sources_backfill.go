@@ -25,7 +25,7 @@ func (c *SourcesBackfillCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	now := time.Now()
+	now, open := time.Now(), source.History.Open()
 	edit, err := c.edit(source, now)
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ func (c *SourcesBackfillCmd) Run(ctx context.Context, a *app) error {
 			return err
 		}
 	}
-	record, err := c.record(ctx, a, source, now)
+	record, err := c.record(ctx, a, source, open, now)
 	if err != nil {
 		return err
 	}
@@ -98,13 +98,14 @@ func (c *SourcesBackfillCmd) edit(source sql.Source, now time.Time) (sql.SourceE
 }
 
 // record reads when a history was asked for, and writes it down where that was now. The target is what the database made of it.
-func (c *SourcesBackfillCmd) record(ctx context.Context, a *app, source sql.Source, now time.Time) (sql.Backfill, error) {
+// wasOpen: it was under way already.
+func (c *SourcesBackfillCmd) record(ctx context.Context, a *app, source sql.Source, wasOpen bool, now time.Time) (sql.Backfill, error) {
 	record, err := a.store.Backfill(ctx, c.Code)
 	if err != nil {
 		return record, fmt.Errorf("%w; run `crawlkeeper migrate` if that was not done", err)
 	}
 	h := source.History
-	if c.From == nil || !h.Open() || record.Target == h.Target {
+	if c.From == nil || !h.Open() || wasOpen && record.Target == h.Target {
 		return record, nil
 	}
 	record = sql.Backfill{StartedAt: now, Target: h.Target, From: h.Position}

@@ -114,3 +114,13 @@ func TestBackfillForetellsItsEnd(t *testing.T) {
 		})
 	}
 }
+
+// A history that is asked for again, after its crawler found nothing older, begins at that moment.
+func TestBackfillAskedForAnewBeginsAnew(t *testing.T) {
+	t.Parallel()
+	pg, environ := storeOnly(t)
+	pg.Exec(t, "INSERT INTO sources (code, collector, enabled, interval_seconds, history_done, history_position) VALUES ('a', 'news', true, 60, false, '2022-01-01')")
+	call(t, environ, "sources", "backfill", "a", "--from", "2020-01-01").want(t, exitDone, "no estimate: unmoved", "")
+	pg.Exec(t, "UPDATE crawl_source_options SET backfill_started_at = now() - interval '100 days'; UPDATE sources SET history_position = '2021-01-01', history_done = true")
+	call(t, environ, "sources", "backfill", "a", "--from", "2020-01-01").want(t, exitDone, "0 % of the way from 2021-01-01T00:00:00+00:00; no estimate: unmoved", "")
+}

@@ -150,6 +150,9 @@ func pauseText(r status.Record, now time.Time) string {
 	if until := relative(now, r.PausedUntil); until != "never" && until != none {
 		text += ", ends " + until
 	}
+	if r.PausedBy != "" {
+		text += " by " + r.PausedBy
+	}
 	if r.PauseReason != "" {
 		text += ": " + r.PauseReason
 	}

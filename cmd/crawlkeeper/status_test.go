@@ -63,7 +63,7 @@ func fleetRecords(now time.Time) map[string]status.Record {
 	killed := up
 	killed.Restarts, killed.LastExit = 1, &status.Exit{At: now.Add(-3 * time.Hour), Cause: "signalled", Signal: "SIGKILL"}
 	paused := up
-	paused.Paused, paused.PausedUntil, paused.PauseReason = true, now.Add(2*time.Hour), "site is\ndown"
+	paused.Paused, paused.PausedUntil, paused.PauseReason, paused.PausedBy = true, now.Add(2*time.Hour), "site is\ndown", "anna"
 	waits := up
 	waits.Queue, waits.NextRunAt = 1, now.Add(-90*time.Second)
 	return map[string]status.Record{
@@ -85,7 +85,7 @@ func TestStatusTable(t *testing.T) {
 		"SOURCE       PHASE     PID   UP  NEXT           MEMORY  RESTARTS  WHY",
 		"crashy       backoff     -    -  start in 20 s       -         3  crashed (1) 8 s ago after 12 s",
 		"busy         running  4242  3 h  1 min ago      69 MiB         0  its tick waits",
-		`sleeper      running  4242  3 h  in 4 min       69 MiB         0  paused, ends in 2 h: site is\ndown`,
+		`sleeper      running  4242  3 h  in 4 min       69 MiB         0  paused, ends in 2 h by anna: site is\ndown`,
 		"gone         stopped     -    -  -                   -         0",
 		"bbc          running  4242  3 h  in 4 min       69 MiB         0",
 		"killed_once  running  4242  3 h  in 4 min       69 MiB         1  signalled (SIGKILL) 3 h ago",
