@@ -2,11 +2,17 @@ package manager
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
+	"time"
 
 	"crawlkeeper/status"
 	"crawlkeeper/worker"
 )
+
+// aheadLimit is how far ahead of the clock the last due time of a cron line may be before that is a problem: a clock that is
+// set back for the change of the hour, by mistake, is not.
+const aheadLimit = 2 * time.Hour
 
 // record says what the status hash has about a source.
 func (f *fleet) record(s *source, into *status.Record, now moment) {
@@ -24,6 +30,10 @@ func (f *fleet) record(s *source, into *status.Record, now moment) {
 		into.Queue = 1
 	}
 	s.restProblem(into)
+	if into.Problem == "" && s.plan.IsCron() && s.lastDue.Sub(now.wall) > aheadLimit {
+		into.Problem = fmt.Sprintf("no tick before %s, the due time of the last one: if the clock was wrong then, delete its field in the hash last_due and restart the manager",
+			s.lastDue.UTC().Format(time.RFC3339))
+	}
 	if into.Paused {
 		into.PausedUntil, into.PauseReason, into.PausedBy = s.row.PausedUntil, s.row.PauseReason, s.row.PausedBy
 		if s.row.PausedUntil.After(into.NextRunAt) {

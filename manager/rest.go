@@ -48,6 +48,7 @@ type looks struct {
 	at    mono   // the next one; zero = nothing is to be learned
 	since moment // what may have changed did so then
 	clear bool   // since the crawler was started, or the pause ended, no run was seen open: a probe may go out
+	open  bool   // a run was open at the last look
 	probe mono   // the probe went out then; zero = none did
 }
 
@@ -129,7 +130,7 @@ func interruption(text string, c worker.Cause) string { return fmt.Sprintf("%s (
 // learn does what follows from how the newest runs of a source ended, as it was read at a time.
 func (f *fleet) learn(s *source, v sql.Streak, asked moment) {
 	now := f.clock.now()
-	s.looks.at = 0
+	s.looks.at, s.looks.open = 0, v.Open
 	if s.looks.since.mono > asked.mono || v.Open || v.Newest.Before(s.looks.since.wall) { // there is more to come
 		s.looks.at = now.mono + min(max(mono(lookEvery), (now.mono-s.looks.since.mono)/4), mono(lookRarest))
 	}
@@ -236,7 +237,11 @@ func (f *fleet) noteForeignPause(s *source) {
 
 // restProblem says why a source that rests gets one tick only.
 func (s *source) restProblem(r *status.Record) {
-	if s.rests() && !r.Paused && r.Problem == "" {
+	switch {
+	case !s.rests() || r.Paused || r.Problem != "":
+	case s.looks.open: // and if it is never closed, it rests for ever
+		r.Problem = "resting until the open run of its probe ends: " + s.row.PauseReason
+	default:
 		r.Problem = "resting, with one tick as a probe: " + s.row.PauseReason
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"crawlkeeper/control"
 	"crawlkeeper/internal/testenv"
 	"crawlkeeper/sql"
+	"crawlkeeper/status"
 	"crawlkeeper/worker"
 	"crawlkeeper/worker/hook"
 )
@@ -480,5 +481,44 @@ func TestRestThroughTheDatabase(t *testing.T) {
 	w.pg.Exec(t, `update crawl_runs set status='success' where id=$1`, id)
 	eventually(t, "a run succeeded", func() bool {
 		return level() == 0 && testenv.Value[bool](t, w.pg, `select paused_until is null from sources where code='a'`)
+	})
+}
+
+func (b *restBench) problem() (text string) {
+	b.run(func() {
+		var r status.Record
+		b.record(b.sources["a"], &r, b.clock.now())
+		text = r.Problem
+	})
+	return text
+}
+
+func TestAProbeWhoseRunStaysOpenIsAProblem(t *testing.T) {
+	t.Parallel()
+	restBubble(t, 1, func(b *restBench) {
+		b.rested()
+		time.Sleep(time.Until(b.seen().PausedUntil) + 5*time.Second)
+		b.one("the probe", triggerSchedule)
+		if got := b.problem(); !strings.HasPrefix(got, "resting, with one tick as a probe: ") {
+			t.Errorf("problem %q", got)
+		}
+		b.take()
+		time.Sleep(time.Minute)
+		if got := b.problem(); !strings.HasPrefix(got, "resting until the open run of its probe ends: ") {
+			t.Errorf("problem %q", got)
+		}
+	})
+}
+
+func TestADueTimeFarAheadIsAProblem(t *testing.T) {
+	t.Parallel()
+	restBubble(t, 0, func(b *restBench) {
+		r := row("a", 60)
+		r.Schedule = "0 * * * *"
+		b.lost = map[string]time.Time{"a": time.Now().Add(365 * 24 * time.Hour)} // by a manager whose clock was wrong
+		b.poll(r)
+		if got := b.problem(); !strings.Contains(got, "last_due") {
+			t.Errorf("problem %q", got)
+		}
 	})
 }
