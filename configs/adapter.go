@@ -63,6 +63,10 @@ type Adapter struct {
 	StopTimeout time.Duration `yaml:"stop_timeout"`
 	// Signal that asks the crawler to end.
 	StopSignal string `yaml:"stop_signal" enum:"SIGTERM,SIGINT,SIGQUIT,SIGHUP,SIGUSR1,SIGUSR2"`
+	// Signal on which the crawler reads its own configuration again; it is sent at a reload of the manager. Empty: none.
+	ReloadSignal string `yaml:"reload_signal" enum:",SIGHUP,SIGUSR1,SIGUSR2"`
+	// Adapters whose crawlers are to be up before those of this one start, and to be stopped after them.
+	After []string `yaml:"after"`
 	// User to run the crawler as, a name or a number; only root can. Empty: the manager's.
 	User string `yaml:"user"`
 	// Group to run the crawler as, a name or a number. Empty: the user's.
@@ -182,11 +186,16 @@ func (a Adapter) inherits(name string) bool {
 // Adapter returns how sources of the adapter of this name are crawled: its own settings, else those of "*". It reports false where
 // there is neither.
 func (c *Config) Adapter(name string) (Adapter, bool) {
-	if a, ok := c.Adapters[name]; ok {
-		return a, true
-	}
-	a, ok := c.Adapters["*"]
+	a, ok := c.Adapters[c.AdapterName(name)]
 	return a, ok
+}
+
+// AdapterName returns which of the listed adapters serves sources of the adapter of this name: itself, else "*".
+func (c *Config) AdapterName(name string) string {
+	if _, listed := c.Adapters[name]; listed {
+		return name
+	}
+	return "*"
 }
 
 // LongestStop returns the longest stop_timeout of all adapters.

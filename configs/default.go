@@ -55,6 +55,7 @@ func defaultAdapter() Adapter {
 		EnvInherit:  []string{"*"},
 		StopTimeout: 15 * time.Second,
 		StopSignal:  "SIGTERM",
+		After:       []string{},
 		Rlimits:     map[string]string{},
 		Track:       Track{Roots: []string{}},
 		Backoff:     Backoff{Min: 5 * time.Second, Max: 300 * time.Second, Stable: 60 * time.Second, Jitter: 0.1},

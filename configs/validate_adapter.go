@@ -17,6 +17,7 @@ func (k *checker) adapters(adapters map[string]Adapter) {
 		k.require(name != "" && printable(name), key, `must have a name of printable characters; "*" serves sources without an adapter`)
 		k.adapter(adapters[name], key)
 	}
+	k.order(adapters)
 }
 
 func (k *checker) adapter(a Adapter, key string) {
@@ -31,6 +32,8 @@ func (k *checker) adapter(a Adapter, key string) {
 			"must be the name of a variable, with * only at its end")
 	}
 	k.require(a.StopTimeout > 0, key+".stop_timeout", "must be longer than 0, not %s", a.StopTimeout)
+	k.require(a.ReloadSignal == "" || a.ReloadSignal != a.StopSignal, k.either(key+".reload_signal", key+".stop_signal"),
+		"is wrong: reload_signal and stop_signal must not both be %s", a.StopSignal)
 	k.identity(a, key)
 	k.limits(a, key+".limits")
 	k.backoff(a.Backoff, key+".backoff")

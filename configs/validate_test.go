@@ -68,6 +68,12 @@ func TestRules(t *testing.T) {
 		{"adapters: {a: {command: [x], env_inherit: ['*_PROXY']}}", "1:44: adapters.a.env_inherit[0] must be the name of a variable, with * only at its end"},
 		{"adapters: {a: {command: [x], pass_urls: 1}}", `1:41: adapters.a.pass_urls must be true or false, not "1"`},
 		{"adapters: {a: {command: [x], stop_timeout: 0s}}", "1:44: adapters.a.stop_timeout must be longer than 0, not 0s"},
+		{"adapters: {a: {command: [x], reload_signal: SIGINT}}", `1:45: adapters.a.reload_signal must be empty (""), SIGHUP, SIGUSR1 or SIGUSR2, not "SIGINT"`},
+		{"adapters: {a: {command: [x], stop_signal: SIGHUP, reload_signal: SIGHUP}}", "1:66: adapters.a.reload_signal is wrong: reload_signal and stop_signal must not both be SIGHUP"},
+		{"adapters: {store: {command: [x]}, a: {command: [x], after: [stor]}}", `1:61: adapters.a.after[0] must be a or store, not "stor"; did you mean store?`},
+		{"adapters: {a: {command: [x], after: [a]}}", "1:37: adapters.a.after is a circle, in which no crawler could start: after: a -> a"},
+		{"adapters: {z: {command: [x], after: [b]}, b: {command: [x], after: [a]}, a: {command: [x], after: [c, b]}, c: {command: [x]}}", "1:99: adapters.a.after is a circle, in which no crawler could start: after: a -> b -> a"},
+		{"{defaults: {command: [x], after: [a]}, adapters: {a: , b: }}", "1:34: defaults.after is a circle, in which no crawler could start: after: a -> a"},
 		{"adapters: {a: {command: [x], backoff: {min: 0s}}}", "1:45: adapters.a.backoff.min must be longer than 0, not 0s"},
 		{"adapters: {a: {command: [x], backoff: {max: 1s}}}", "1:45: adapters.a.backoff.max is wrong: max (1s) must not be shorter than min (5s)"},
 		{"adapters: {a: {command: [x], backoff: {stable: -1s}}}", "1:48: adapters.a.backoff.stable must not be negative"},
@@ -117,6 +123,8 @@ func TestRulesThatHoldAtTheirEdge(t *testing.T) {
 		"adapters: {a: {command: [x], restart: {policy: never, max: 1, within: 1ns}, backoff: {stable: 0}}}",
 		"adapters: {a: {command: [sh, -c, 'echo {code} {x}'], env: {A: ''}, on_start: wait, url: 'https://h/x'}}",
 		"adapters: {a: {command: [x], env: {CRAWLKEEPER_REDIS_URL: redis://other}}}", // another user's, without pass_urls
+		"adapters: {a: {command: [x], after: [b, c]}, b: {command: [x], after: [c, '*']}, c: {command: [x]}, '*': {command: [x]}}",
+		"adapters: {a: {command: [x], stop_signal: SIGHUP, reload_signal: SIGUSR1}}",
 		"adapters: {1: {command: [x, 1, true, 1.5, 2020-01-01]}}",
 		"adapters: {a: {command: [x], output: {max_age: 0, keep: 0, max_size: '1'}}}",
 	} {
