@@ -309,9 +309,13 @@ func (f *fleet) stop(s *source, by string, done func(error)) {
 // wish asks the worker for something, together with what is wanted from now on. done is called in the fleet's goroutine.
 func (f *fleet) wish(s *source, k worker.Kind, by string, done func(error)) {
 	f.refresh(s, f.clock.now())
+	f.takeTurns(s)
 	d := f.desire(s)
 	s.told = d // by what the next row is compared with
 	d.By = by
+	if k == worker.Restart {
+		f.jumpQueue(s)
+	}
 	s.worker.Wish(k, d, func(err error) { f.inbox.put(func() { done(err) }) })
 }
 

@@ -236,6 +236,7 @@ func (f *fleet) settle(p sent, result string, at moment) {
 
 // started is told that a new crawler of a source runs.
 func (f *fleet) started(s *source, at moment) {
+	f.settleStart(s)
 	s.up, s.waits, s.toldWaits = true, false, false
 	s.starts++
 	s.looks = looks{}
@@ -256,6 +257,12 @@ func (f *fleet) started(s *source, at moment) {
 		s.due = s.nextDue(at)
 	}
 	f.place(s, f.clock.now())
+}
+
+// atRest is told that a source has no process and none is being started.
+func (f *fleet) atRest(s *source) {
+	f.settleStart(s)
+	f.forget(s)
 }
 
 // ended is told that it does not run any more.

@@ -87,6 +87,7 @@ type fleet struct {
 	hold     time.Duration
 	version  int
 	rollouts map[*rollout]struct{}
+	turns    turns
 	early    []func() // commands that came before the sources were read
 	looking  bool     // runs are being looked at
 	nextLook mono
@@ -110,6 +111,7 @@ func (f *fleet) init() {
 		f.census = func() {}
 	}
 	f.setAlerts()
+	f.turns = turns{open: map[string]int{}, waiting: map[*source]chan struct{}{}}
 }
 
 // housekeeping is how often the loop turns although nothing happens, so that it can be seen to live.

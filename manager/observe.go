@@ -56,8 +56,10 @@ func (o *observer) Moved(m worker.Move) {
 		f.inbox.put(func() { f.started(s, f.clock.moment(at)) })
 	case m.From.Up() && !m.To.Up():
 		f.inbox.put(func() { f.ended(s) })
-	case m.To == worker.Stopped:
+	case m.From == worker.Pending && m.To == worker.Stopped: // it was not started at all
 		f.inbox.put(func() { f.forget(s) })
+	case m.To == worker.Stopped, m.To == worker.Backoff, m.To == worker.Cooling:
+		f.inbox.put(func() { f.atRest(s) })
 	}
 }
 

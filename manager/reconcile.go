@@ -137,6 +137,7 @@ func (f *fleet) refresh(s *source, now moment) {
 	}
 	s.noCrawl = noCrawl
 	s.adapter = adapter
+	s.ordered.Store(len(adapter.After) > 0)
 	f.replan(s, now)
 	if !s.rests() {
 		f.alertOver(configs.AlertRest, s.code)
@@ -163,6 +164,7 @@ func (f *fleet) refresh(s *source, now moment) {
 
 // tell says to the worker what is wanted, where that has changed.
 func (f *fleet) tell(s *source) {
+	f.takeTurns(s)
 	d := f.desire(s)
 	if d == s.told {
 		return
@@ -187,6 +189,9 @@ func (f *fleet) begin(s *source) {
 	o := &observer{f: f, s: s}
 	needs.Observer, needs.Hooks = o, o
 	needs.Gate = func(ctx context.Context) error {
+		if err := f.inTurn(ctx, s); err != nil {
+			return err
+		}
 		if gate := f.needs.Gate; gate != nil {
 			if err := gate(ctx); err != nil {
 				return err
@@ -265,6 +270,7 @@ func (f *fleet) reload(conf *configs.Config) {
 	for _, s := range f.sources {
 		f.apply(s, now)
 	}
+	f.nextTurn() // who comes after whom may have changed
 }
 
 // starter makes a Spawner what a worker needs.

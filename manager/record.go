@@ -21,7 +21,8 @@ func (f *fleet) record(s *source, into *status.Record, now moment) {
 		Pid: w.Pid, Restarting: s.asked > 0, StartedAt: w.StartedAt, NextRunAt: s.due.shown(f.offset).Add(s.plan.Spread(s.code, s.due.wall)),
 		Phase: string(w.Phase), Paused: s.row.PausedUntil.After(now.wall), Enabled: s.row.Enabled, Trigger: s.trigger,
 		Restarts: w.Restarts, BackoffUntil: w.BackoffUntil, LastExit: s.exit(w.LastExit),
-		Manager: f.name, UpdatedAt: w.Since, Problem: cmp.Or(s.noCrawl, w.Unwell, s.problem(w.Trouble), s.noTicks),
+		Manager: f.name, UpdatedAt: w.Since,
+		Problem: cmp.Or(s.noCrawl, w.Unwell, s.problem(w.Trouble), f.turnProblem(s, w.Phase), s.noTicks),
 	}
 	if w.Pid != 0 {
 		into.RSSBytes, into.CPUPercent = s.rss, s.cpu
