@@ -208,6 +208,9 @@ func (o *order) reload() {
 	f.tasks.Go(func() {
 		conf, err := f.load()
 		f.inbox.put(func() {
+			if f.ending {
+				err = worker.ErrShutdown
+			}
 			if err != nil {
 				o.refuse(fmt.Errorf("reload the configuration: %w", err))
 				return
@@ -270,6 +273,8 @@ func (f *fleet) restart(s *source, by string, done func(error)) {
 // mayRun says why no crawler may run for this source whatever is wished.
 func (f *fleet) mayRun(s *source) error {
 	switch {
+	case f.ending:
+		return worker.ErrShutdown
 	case s.noCrawl != "":
 		return errors.New(s.noCrawl)
 	case !s.row.Enabled && f.conf.Manager.Disabled == "stop":

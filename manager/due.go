@@ -268,6 +268,7 @@ func (f *fleet) atRest(s *source) {
 // ended is told that it does not run any more.
 func (f *fleet) ended(s *source) {
 	s.up = false
+	f.stages.leave(s)
 	f.lookSoon(s)
 	f.place(s, f.clock.now())
 }

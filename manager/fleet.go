@@ -74,6 +74,8 @@ type fleet struct {
 	clock clock
 
 	watched atomic.Bool // there are alerts; written by Run, read by others
+	kill    chan struct{} // closed by killAll: workers that are stopping give no more time
+	killAll func()
 
 	// Owned by Run.
 	sources  map[string]*source
@@ -88,6 +90,9 @@ type fleet struct {
 	version  int
 	rollouts map[*rollout]struct{}
 	turns    turns
+	hurry    bool     // something is broken: the end stops all at once
+	ending   bool     // nothing is started any more
+	stages   *stages  // in which crawlers are stopped; nil: all at once, or not yet
 	early    []func() // commands that came before the sources were read
 	looking  bool     // runs are being looked at
 	nextLook mono
@@ -101,6 +106,8 @@ type fleet struct {
 
 func (f *fleet) init() {
 	f.inbox = newInbox()
+	f.kill = make(chan struct{})
+	f.killAll = sync.OnceFunc(func() { close(f.kill) })
 	f.clock.began = time.Now()
 	f.offset = f.clock.now().offset()
 	f.sources = map[string]*source{}
@@ -117,8 +124,17 @@ func (f *fleet) init() {
 // housekeeping is how often the loop turns although nothing happens, so that it can be seen to live.
 const housekeeping = time.Second
 
-// Run lives until the context ends, then stops all crawlers beside each other.
+// Run lives until the context ends, then stops all crawlers beside each other, but for those that others come after.
 func (f *fleet) Run(ctx context.Context) error {
+	over := make(chan struct{})
+	defer close(over)
+	go func() {
+		select {
+		case <-f.needs.Kill:
+			f.killAll()
+		case <-over:
+		}
+	}()
 	f.workCtx, f.stopAll = context.WithCancel(context.WithoutCancel(ctx))
 	defer f.stopAll()
 	timer := time.NewTimer(0)
@@ -131,25 +147,13 @@ func (f *fleet) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
-	f.draining = true
-	f.stopAll()
-	done := make(chan struct{})
-	go func() { f.workers.Wait(); close(done) }()
-	for {
-		select {
-		case <-f.inbox.wake:
-			f.inbox.run()
-			f.beat()
-		case <-done:
-			f.inbox.run() // the last answers
-			f.answerCutOff()
-			f.waitForTasks()
-			for _, s := range f.sources {
-				s.close()
-			}
-			return nil
-		}
+	f.shutDown()
+	f.answerCutOff()
+	f.waitForTasks()
+	for _, s := range f.sources {
+		s.close()
 	}
+	return nil
 }
 
 // taskLimit bounds, at the end, the wait for what is done beside the loop: a file or a server may hang.

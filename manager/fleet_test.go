@@ -57,6 +57,7 @@ type fakeProcess struct {
 	once   sync.Once
 	exited chan struct{}
 	exit   process.Exit
+	onAsk  func(syscall.Signal) // nil: it ends a second later
 }
 
 func (p *fakeProcess) Saw(int64)               {}
@@ -69,7 +70,11 @@ func (p *fakeProcess) Fingerprint() uint64     { return 1 }
 func (p *fakeProcess) Exited() <-chan struct{} { return p.exited }
 func (p *fakeProcess) Exit() process.Exit      { <-p.exited; return p.exit }
 func (p *fakeProcess) Kill() error             { p.end(process.Exit{Signal: syscall.SIGKILL}); return nil }
-func (p *fakeProcess) Ask(syscall.Signal) error {
+func (p *fakeProcess) Ask(sig syscall.Signal) error {
+	if p.onAsk != nil {
+		p.onAsk(sig)
+		return nil
+	}
 	time.AfterFunc(time.Second, func() { p.end(process.Exit{}) })
 	return nil
 }

@@ -198,6 +198,9 @@ func (m *Manager) Run(ctx context.Context) error {
 	m.Logger.Info("stopping", "reason", reason(err))
 	began := time.Now()
 	feed.stop()
+	if err != nil { // the key may be another's: no crawler of ours may live on for the sake of an order
+		m.fleet.inbox.put(func() { m.fleet.hurry = true })
+	}
 	fleet.end()
 	if err == nil {
 		m.finishHooks(began)

@@ -16,6 +16,9 @@ import (
 
 // rows takes what a poll read: all sources, or nothing where nothing changed. asked is when the poll began.
 func (f *fleet) rows(rows []sql.Source, changed bool, asked time.Time) {
+	if f.ending {
+		return
+	}
 	now := f.clock.now()
 	if !changed {
 		for _, s := range f.sources {
@@ -185,6 +188,7 @@ func (f *fleet) desire(s *source) worker.Desire {
 // begin gives a source its worker.
 func (f *fleet) begin(s *source) {
 	needs := f.needs
+	needs.Kill = f.kill
 	needs.Logger = f.logger.With("source", s.code)
 	o := &observer{f: f, s: s}
 	needs.Observer, needs.Hooks = o, o
@@ -211,7 +215,10 @@ func (f *fleet) begin(s *source) {
 	s.worker = worker.New(s.code, needs)
 	ctx, end := context.WithCancelCause(f.workCtx)
 	s.end = end
-	f.workers.Go(func() { _ = s.worker.Run(ctx) })
+	f.workers.Go(func() {
+		_ = s.worker.Run(ctx)
+		f.inbox.put(func() { f.stages.over(s) })
+	})
 }
 
 func outputOptions(code string, o configs.Output) output.Options {

@@ -1,11 +1,13 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,18 +27,26 @@ type stage struct {
 	starts map[string][]time.Duration // by code
 	slow   map[string]time.Duration   // how long a start takes
 	broken map[string]bool            // it fails
+	ends   map[string]time.Duration   // how long an end takes, where it is not a second
+	asked  map[string][]time.Duration // when it was asked to end
+	kill   chan struct{}
+	end    func()
 }
 
 // staged runs a test with adapters that come after others; "*" comes after none.
 func staged(t *testing.T, after map[string][]string, test func(s *stage)) {
 	t.Helper()
-	fleetBubble(t, func(b *bench) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
 		for name, others := range after {
 			a := b.conf.Adapters["*"]
 			a.After = others
 			b.conf.Adapters[name] = a
 		}
-		s := &stage{bench: b, began: time.Now(), starts: map[string][]time.Duration{}, slow: map[string]time.Duration{}, broken: map[string]bool{}}
+		s := &stage{
+			bench: b, began: time.Now(), starts: map[string][]time.Duration{}, slow: map[string]time.Duration{}, broken: map[string]bool{},
+			ends: map[string]time.Duration{}, asked: map[string][]time.Duration{}, kill: make(chan struct{}),
+		}
 		start := b.needs.Start
 		b.needs.Start = func(ctx context.Context, spec process.Spec) (worker.Process, error) {
 			code := spec.Argv[2]
@@ -51,13 +61,26 @@ func staged(t *testing.T, after map[string][]string, test func(s *stage)) {
 				return nil, errors.New("broken")
 			}
 			p, err := start(ctx, spec)
+			fake := p.(*fakeProcess)
+			fake.onAsk = func(syscall.Signal) { s.askedToEnd(code, fake) }
 			b.mu.Lock()
-			b.procs[code] = p.(*fakeProcess)
+			b.procs[code] = fake
 			b.mu.Unlock()
 			return p, err
 		}
+		b.needs.Kill = s.kill
+		s.end = b.launch(t.Context())
 		test(s)
+		s.end()
+		time.Sleep(time.Minute) // the second marks
 	})
+}
+
+func (s *stage) askedToEnd(code string, p *fakeProcess) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked[code] = append(s.asked[code], time.Since(s.began))
+	time.AfterFunc(cmp.Or(s.ends[code], time.Second), func() { p.end(process.Exit{}) })
 }
 
 // pollOf has sources whose code begins with the name of their adapter.
