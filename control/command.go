@@ -38,7 +38,7 @@ type Command struct {
 	Reason string    // pause: why
 
 	Stagger time.Duration // restart: the time between two starts; 0 means at once
-	Rolling bool          // restart: the next ones only when the last ones run again
+	Rolling bool          // restart: the next ones only when the last ones are well
 	MaxDown int           // restart with Rolling: how many may be down together; 0 means the manager's own choice
 
 	Remove bool // janitor: remove what is found, where that is sure

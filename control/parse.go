@@ -138,9 +138,6 @@ func (f fields) restart(c *Command) error {
 		return fmt.Errorf("max_down is %g, it must be a whole number from 1 to %d", down, maxDown)
 	}
 	c.Stagger, c.MaxDown = time.Duration(math.Round(stagger*float64(time.Second))), int(down)
-	if c.Stagger > 0 && c.Rolling {
-		return errors.New("stagger and rolling exclude each other")
-	}
 	return nil
 }
 

@@ -37,6 +37,7 @@ func TestParse(t *testing.T) {
 		`{"action":"restart","source":"all","stagger":0.5}`:                   {Action: "restart", All: true, Stagger: time.Second / 2},
 		`{"action":"restart","source":"all","stagger":64.023}`:                {Action: "restart", All: true, Stagger: 64023 * time.Millisecond}, // not a nanosecond less
 		`{"action":"restart","source":"all","rolling":true,"max_down":3}`:     {Action: "restart", All: true, Rolling: true, MaxDown: 3},
+		`{"action":"restart","source":"all","rolling":true,"stagger":1}`:      {Action: "restart", All: true, Rolling: true, Stagger: time.Second},
 		`{"action":"restart","source":"all","rolling":false,"stagger":1}`:     {Action: "restart", All: true, Stagger: time.Second},
 		`{"action":"pause","source":"x","until":"2026-11-29T10:41:00Z"}`:      {Action: "pause", Sources: []string{"x"}, Until: noon},
 		`{"action":"pause","source":"x","until":"2026-11-29T10:41:00+00:00"}`: {Action: "pause", Sources: []string{"x"}, Until: noon},
@@ -102,7 +103,6 @@ func TestParseRefuses(t *testing.T) {
 		{`{"action":"restart","source":"x","rolling":1}`, "", "rolling must be true or false"},
 		{`{"action":"restart","source":"x","max_down":0}`, "", "max_down is 0"},
 		{`{"action":"restart","source":"x","max_down":1.5}`, "", "max_down is 1.5"},
-		{`{"action":"restart","source":"x","rolling":true,"stagger":1}`, "", "exclude each other"},
 	} {
 		name := c.in[:min(len(c.in), 60)]
 		got, err := control.Parse([]byte(c.in))
@@ -148,9 +148,7 @@ func genCommand(t *rapid.T) control.Command {
 		}
 	case control.ActionRestart:
 		c.Rolling = rapid.Bool().Draw(t, "rolling")
-		if !c.Rolling {
-			c.Stagger = time.Duration(rapid.IntRange(0, 86_400_000).Draw(t, "ms")) * time.Millisecond
-		}
+		c.Stagger = time.Duration(rapid.IntRange(0, 86_400_000).Draw(t, "ms")) * time.Millisecond
 		c.MaxDown = rapid.IntRange(0, 1000).Draw(t, "max_down")
 	}
 	return c

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -370,93 +369,4 @@ func (f *fleet) change(s *source, c sql.SourceChange) {
 		})
 	}
 	f.journal.Change(c)
-}
-
-// rollout is a restart of many, some at a time.
-type rollout struct {
-	order   *order
-	queue   []*source
-	down    int
-	most    int
-	stagger time.Duration
-	next    time.Time
-	timer   bool // one is pending
-	tried   int
-	failed  int
-	over    string // why it ended early
-}
-
-// badStart is how many restarts in a row, from the first on, may fail before a rolling restart gives up.
-const badStart = 3
-
-func (f *fleet) roll(o *order, sources []*source) {
-	r := &rollout{order: o, queue: slices.Clone(sources), most: len(sources), stagger: o.command.Stagger}
-	if o.command.Rolling {
-		r.most = max(1, o.command.MaxDown)
-	}
-	f.rollouts[r] = struct{}{}
-	f.advance(r)
-}
-
-// advance restarts as many as may be down now.
-func (f *fleet) advance(r *rollout) {
-	now := time.Now()
-	for len(r.queue) > 0 && r.down < r.most && r.over == "" {
-		if now.Before(r.next) {
-			f.advanceLater(r, r.next.Sub(now))
-			return
-		}
-		s := r.queue[0]
-		r.queue = r.queue[1:]
-		r.down++
-		r.next = now.Add(r.stagger)
-		f.restart(s, r.order.by(), func(err error) { f.rolled(r, s, err) })
-	}
-	if r.over != "" {
-		for _, s := range r.queue {
-			r.order.done(s.code, control.Result{Error: r.over})
-		}
-		r.queue = nil
-	}
-	if len(r.queue) == 0 {
-		delete(f.rollouts, r)
-	}
-}
-
-func (f *fleet) advanceLater(r *rollout, in time.Duration) {
-	if r.timer {
-		return
-	}
-	r.timer = true
-	time.AfterFunc(in, func() {
-		f.inbox.put(func() {
-			r.timer = false
-			if !f.draining {
-				f.advance(r)
-			}
-		})
-	})
-}
-
-// answerCutOff answers what the end of the manager cut off.
-func (f *fleet) answerCutOff() {
-	for r := range f.rollouts {
-		for _, s := range r.queue {
-			r.order.done(s.code, control.Result{Error: worker.ErrShutdown.Error()})
-		}
-	}
-}
-
-func (f *fleet) rolled(r *rollout, s *source, err error) {
-	r.down--
-	r.tried++
-	if err != nil {
-		r.failed++
-	}
-	if r.order.command.Rolling && r.tried >= badStart && r.failed == r.tried && r.over == "" && len(r.queue) > 0 {
-		r.over = fmt.Sprintf("not restarted: the first %d did not come up", r.tried)
-		f.logger.Error("a rolling restart ends early", "failed", r.failed, "left", len(r.queue), "error", err)
-	}
-	r.order.done(s.code, resultOfWish(err))
-	f.advance(r)
 }

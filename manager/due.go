@@ -242,6 +242,7 @@ func (f *fleet) started(s *source, at moment) {
 	s.looks = looks{}
 	f.lookSoon(s)
 	s.retry, s.retryAt = 0, 0
+	defer f.judgeTrials(s)
 	if s.trigger == triggerSchedule {
 		s.trigger = triggerStartup
 	}
@@ -262,6 +263,7 @@ func (f *fleet) started(s *source, at moment) {
 // atRest is told that a source has no process and none is being started.
 func (f *fleet) atRest(s *source) {
 	f.settleStart(s)
+	f.judgeTrials(s)
 	f.forget(s)
 }
 

@@ -46,9 +46,10 @@ type source struct {
 	exitAs *status.Exit
 	told   worker.Desire // what the worker was told last
 
-	ordered atomic.Bool // its adapter comes after others; written by the fleet, read by its worker
-	settled bool        // its first start is over, whatever came of it
-	openAs  string      // the adapter under which it counts as not settled; "" where it does not count
+	ordered atomic.Bool   // its adapter comes after others; written by the fleet, read by its worker
+	settled bool          // its first start is over, whatever came of it
+	trials  []func(error) // rolling restarts that wait until its new crawler is well
+	openAs  string        // the adapter under which it counts as not settled; "" where it does not count
 
 	troubleOf *worker.Trouble // troubleAs was made of
 	troubleAs string

@@ -29,6 +29,7 @@ type stage struct {
 	broken map[string]bool            // it fails
 	ends   map[string]time.Duration   // how long an end takes, where it is not a second
 	asked  map[string][]time.Duration // when it was asked to end
+	dies   time.Duration              // processes end after this by themselves; 0 is never
 	kill   chan struct{}
 	end    func()
 }
@@ -65,6 +66,9 @@ func staged(t *testing.T, after map[string][]string, test func(s *stage)) {
 			fake.onAsk = func(syscall.Signal) { s.askedToEnd(code, fake) }
 			b.mu.Lock()
 			b.procs[code] = fake
+			if s.dies > 0 {
+				time.AfterFunc(s.dies, func() { fake.end(process.Exit{Code: 3}) })
+			}
 			b.mu.Unlock()
 			return p, err
 		}

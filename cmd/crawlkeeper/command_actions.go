@@ -11,7 +11,7 @@ import (
 type RestartCmd struct {
 	targets
 	sending
-	Rolling bool          `help:"The next ones only when the last ones run again."`
+	Rolling bool          `help:"The next ones only when the last ones are well; ends when the first three do not get well. Takes its time: see --timeout."`
 	MaxDown int           `help:"With --rolling: how many may be down together." placeholder:"N"`
 	Stagger time.Duration `help:"Time between two starts." placeholder:"DURATION"`
 }
@@ -21,8 +21,6 @@ func (c *RestartCmd) Run(ctx context.Context, a *app) error {
 	switch {
 	case c.MaxDown != 0 && !c.Rolling:
 		return usagef("--max-down goes with --rolling")
-	case c.Rolling && c.Stagger != 0:
-		return usagef("--rolling and --stagger exclude each other")
 	case c.MaxDown < 0 || c.Stagger < 0:
 		return usagef("--max-down and --stagger must not be negative")
 	}

@@ -71,6 +71,7 @@ func TestCommandsSayWhatIsMeant(t *testing.T) {
 	}{
 		{"restart a b a", `{"action":"restart","source":["a","b"]}`, "restarted: 2 of 2 sources\n"},
 		{"restart --all --rolling --max-down 3", `{"action":"restart","source":"all","rolling":true,"max_down":3}`, "restarted\n"},
+		{"restart --all --rolling --stagger 1s", `{"action":"restart","source":"all","stagger":1,"rolling":true}`, "restarted\n"},
 		{"restart --all --stagger 1500ms", `{"action":"restart","source":"all","stagger":1.5}`, "restarted\n"},
 		{"stop --adapter rss", `{"action":"stop","source":"adapter:rss"}`, "stopped\n"},
 		{"start a", `{"action":"start","source":"a"}`, "started: 1 of 1 source\n"},

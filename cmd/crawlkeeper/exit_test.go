@@ -51,7 +51,6 @@ func TestWrongUsage(t *testing.T) {
 		{"restart", "name either sources"},
 		{"restart a --all", "name either sources"},
 		{"restart a --max-down 2", "goes with --rolling"},
-		{"restart a --rolling --stagger 1s", "exclude each other"},
 		{"pause a --until yesterday", "neither a duration"},
 		{"tick a --timeout 0s", "--timeout must be longer"},
 		{"completion tcsh", "must be one of"},
