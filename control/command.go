@@ -24,7 +24,8 @@ const All = "all"
 // adapterPrefix before a name in `source` means every source of that adapter.
 const adapterPrefix = "adapter:"
 
-// Command is one message of the control channel. Of Sources, Adapter and All exactly one is set, none for [ActionReload] and [ActionJanitor].
+// Command is one message of the control channel. Of Sources, Adapter and All exactly one is set; for [ActionReload] there may be none, for
+// [ActionJanitor] there is none.
 type Command struct {
 	Action  string
 	Sources []string // codes, each once, in the order they were given

@@ -88,7 +88,9 @@ func (f fields) command() (c Command, err error) {
 	c.By = oneLine(c.By)
 	switch c.Action {
 	case ActionReload:
-		return c, nil
+		if !f.has("source") {
+			return c, nil
+		}
 	case ActionJanitor:
 		return c, f.decode("remove", "true or false", &c.Remove)
 	case ActionStop, ActionStart, ActionResume, ActionTick:

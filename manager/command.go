@@ -27,16 +27,17 @@ type order struct {
 
 // command does what arrived on the channel. reply is called once, when all of it has taken effect.
 func (f *fleet) command(c control.Command, reply func(control.Reply)) {
-	if !f.loaded && c.Action != control.ActionReload {
+	file := c.Action == control.ActionReload && c.Source() == ""
+	if !f.loaded && !file {
 		f.wait(c, reply)
 		return
 	}
 	o := &order{f: f, command: c, reply: reply, results: map[string]control.Result{}}
-	switch c.Action {
-	case control.ActionReload:
+	switch {
+	case file:
 		o.reload()
 		return
-	case control.ActionJanitor:
+	case c.Action == control.ActionJanitor:
 		o.tidy()
 		return
 	}
@@ -129,6 +130,9 @@ func (o *order) carryOut(s *source) {
 	case control.ActionResume:
 		o.f.resume(s, o.by())
 		done(nil)
+	case control.ActionReload:
+		o.f.log(s.code, levelInfo, "reload command received"+o.by())
+		o.f.notify(s, done)
 	case control.ActionTick:
 		o.f.log(s.code, levelInfo, "tick command received"+o.by())
 		o.f.manual(s, func(result string, err error) {

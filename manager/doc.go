@@ -19,6 +19,8 @@
 //   - Nobody who sets the wall clock moves an interval, brings a due time of a cron line twice, or loses one that lies past
 //     the last: the heap is ordered by the monotonic clock, and all is placed anew when the two clocks part.
 //   - Pushing and cleaning are one queue: a tick for the last process never lands behind the cleaning for the next.
+//   - Crawlers start after those of the adapters that theirs comes after, and are stopped before them. Neither can last for
+//     ever: the first is over with a failed start, the second has one deadline.
 //   - What a command changed is on top of what the database says, until the database says the same.
 //   - Final hooks are owed from before a start, in the process's row, until they have run; the next manager runs what one left.
 //   - Redis or Postgres away: crawlers stay up.

@@ -73,7 +73,7 @@ type fleet struct {
 	alive atomic.Int64 // when the loop turned last, in ns since it began; read by others
 	clock clock
 
-	watched atomic.Bool // there are alerts; written by Run, read by others
+	watched atomic.Bool   // there are alerts; written by Run, read by others
 	kill    chan struct{} // closed by killAll: workers that are stopping give no more time
 	killAll func()
 

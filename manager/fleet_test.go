@@ -58,6 +58,8 @@ type fakeProcess struct {
 	exited chan struct{}
 	exit   process.Exit
 	onAsk  func(syscall.Signal) // nil: it ends a second later
+
+	onSignal func(syscall.Signal) // may be nil
 }
 
 func (p *fakeProcess) Saw(int64)               {}
@@ -76,6 +78,12 @@ func (p *fakeProcess) Ask(sig syscall.Signal) error {
 		return nil
 	}
 	time.AfterFunc(time.Second, func() { p.end(process.Exit{}) })
+	return nil
+}
+func (p *fakeProcess) Signal(sig syscall.Signal) error {
+	if p.onSignal != nil {
+		p.onSignal(sig)
+	}
 	return nil
 }
 func (p *fakeProcess) end(e process.Exit) {

@@ -115,7 +115,7 @@ func (m *Manager) newFleet(who identity) *fleet {
 	f := &fleet{
 		conf: m.conf, name: m.conf.Manager.Name, tempRoot: m.spawner.TempRoot(), environ: m.Environ, logger: m.Logger,
 		lists: m.lists, history: m.Store, streaks: m.Store, journal: m.journal, metrics: m.metrics, publish: m.events.Publish, outputs: m.outputs,
-		needs:   worker.Needs{Start: starter(m.spawner), Gate: m.gate(), Look: process.Look, Kill: m.Kill},
+		needs:   worker.Needs{Start: starter(m.spawner), Gate: m.gate(), Look: process.Look, Catches: process.Catches, Kill: m.Kill},
 		monitor: m.monitor(), program: programs(m.spawner),
 		redis: m.conf.Redis, postgres: m.conf.Postgres.URL, late: m.lease.late, bound: m.lease.bound,
 		load: m.reload, interruptedText: m.conf.Runs.InterruptedText,

@@ -274,9 +274,15 @@ func (f *fleet) reload(conf *configs.Config) {
 		f.setAlerts()
 	}
 	now := f.clock.now()
+	var same []*source // those whose crawler is not started anew by this
 	for _, s := range f.sources {
+		before := s.spec
 		f.apply(s, now)
+		if before != nil && before.Key == s.spec.Key {
+			same = append(same, s)
+		}
 	}
+	f.notifyAll(same)
 	f.nextTurn() // who comes after whom may have changed
 }
 

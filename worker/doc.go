@@ -32,6 +32,8 @@
 //   - [Hooks] before a start are part of it: a wish for no crawler ends them. Those before a stop have half of the stop timeout,
 //     and the crawler what they leave of it.
 //   - A verdict speaks of one process and means nothing for the next. The first that ends it stands, whatever others say.
+//   - A notice ([Worker.Notify]) reaches a crawler that is up, once for all who ask together, or is answered without it
+//     where the next crawler is started after it.
 //   - Of two different wishes the later wins; each is answered exactly once.
 //   - A [Policy] is asked only where a crawler would else start again by itself: never against a wish or a change. Whom
 //     it lets start no more stays stopped, with the reason in [Trouble], until there is one.

@@ -35,6 +35,9 @@ func (w *Worker) end(ctx context.Context, p Process, inc *Incarnation, cause Cau
 		cause = causeOf(exit)
 	}
 	w.process.Store(nil)
+	if ctx.Err() == nil {
+		w.needless()
+	}
 	if w.judge != nil && w.judge.End == cause {
 		inc.Why = w.judge.Why
 	}

@@ -25,6 +25,7 @@ type fakeProcess struct {
 	once    sync.Once
 	exited  chan struct{}
 	exit    process.Exit
+	asked   bool // to end
 	swept   bool
 }
 
@@ -51,10 +52,21 @@ func (p *fakeProcess) end(e process.Exit) {
 }
 
 func (p *fakeProcess) Ask(syscall.Signal) error {
+	p.asked = true
 	if p.f.deaf {
 		return nil
 	}
 	time.AfterFunc(p.f.stopTakes, func() { p.end(process.Exit{}) })
+	return nil
+}
+
+func (p *fakeProcess) Signal(sig syscall.Signal) error {
+	p.f.mu.Lock()
+	defer p.f.mu.Unlock()
+	if p.asked {
+		p.f.t.Error("a signal to a crawler that is being stopped")
+	}
+	p.f.signals = append(p.f.signals, signalled{p.pid, sig})
 	return nil
 }
 
@@ -88,6 +100,14 @@ type fake struct {
 	alive  int
 	moves  []Move
 	incs   []Incarnation
+
+	signals []signalled
+}
+
+// signalled is a signal that is no request to end.
+type signalled struct {
+	pid int
+	sig syscall.Signal
 }
 
 func (f *fake) unsweepable(ctx context.Context) bool {

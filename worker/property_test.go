@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,7 +28,7 @@ func TestAnyOrder(t *testing.T) {
 
 func anySequence(t *testing.T) func(*rapid.T) {
 	return func(r *rapid.T) {
-		steps := rapid.SliceOfN(rapid.IntRange(0, 11), 1, 40).Draw(r, "steps")
+		steps := rapid.SliceOfN(rapid.IntRange(0, 12), 1, 40).Draw(r, "steps")
 		pauses := rapid.SliceOfN(rapid.Int64Range(0, int64(8*time.Second)), len(steps), len(steps)).Draw(r, "pauses")
 		takes := rapid.Int64Range(0, int64(20*time.Second)).Draw(r, "takes")
 		fails := rapid.SliceOfN(rapid.Bool(), 8, 8).Draw(r, "fails")
@@ -89,6 +90,9 @@ func anyOrder(t *testing.T, steps []int, pauses []int64, takes time.Duration, fa
 				ProcessID: w.Snapshot().ProcessID, Phase: []Phase{Running, Unhealthy, Stalled}[step-9],
 				End: []Cause{"", Sick, Stuck, Limit}[pauses[i]%4],
 			})
+		case 12:
+			asked++
+			w.Notify(syscall.SIGHUP, func(err error) { answers <- err })
 		default:
 			f.mu.Lock()
 			if n := len(f.procs); n > 0 {
@@ -107,7 +111,7 @@ func anyOrder(t *testing.T, steps []int, pauses []int64, takes time.Duration, fa
 	w.Judge(Verdict{ProcessID: w.Snapshot().ProcessID, Phase: Running}) // whoever waits for a crawler to be well
 	synctest.Wait()
 	if len(answers) != asked {
-		t.Errorf("%d answers to %d wishes", len(answers), asked)
+		t.Errorf("%d answers to %d wishes and notices", len(answers), asked)
 	}
 	atRest(t, w.Snapshot(), f, wanted, policy, slices.Contains(fails, false))
 	if policy.When == Never && (slices.Contains(f.phases(), Backoff) || slices.Contains(f.phases(), Cooling)) {

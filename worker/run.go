@@ -105,6 +105,7 @@ func (w *Worker) watch(ctx context.Context, p Process) (Cause, string) {
 		if w.now.Phase.Up() {
 			answer(&w.served, nil)
 			w.answer(nil) // a start: it runs already
+			w.notify(p)
 		}
 		select {
 		case <-p.Exited():

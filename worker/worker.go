@@ -22,7 +22,8 @@ type Process interface {
 	Fingerprint() uint64
 	Exited() <-chan struct{}
 	Exit() process.Exit
-	Ask(sig syscall.Signal) error
+	Ask(sig syscall.Signal) error    // to end
+	Signal(sig syscall.Signal) error // anything else
 	Kill() error
 	Sweep(ctx context.Context) (process.Report, error)
 	Sample() // looks at its tree
@@ -56,6 +57,9 @@ type Needs struct {
 	Observer Observer
 	Kill     <-chan struct{} // closed: whoever is asked to end gets no more time
 	Logger   *slog.Logger
+
+	// Catches tells whether a process would not end by a signal; nil is always.
+	Catches func(pid int, sig syscall.Signal) bool
 }
 
 // Spec is how the crawler of this source is run. It is replaced, never changed.
@@ -138,12 +142,13 @@ type Worker struct {
 	process atomic.Pointer[Process] // the one that runs; written by Run's goroutine, read by all
 
 	// The mailbox: one slot, merged by whoever sends, emptied by Run.
-	mu     sync.Mutex
-	desire *Desire
-	wished *wish
-	judged *Verdict
-	closed error         // why nothing is taken any more
-	mail   chan struct{} // capacity 1: something is in the slot
+	mu      sync.Mutex
+	desire  *Desire
+	wished  *wish
+	judged  *Verdict
+	noticed *notice
+	closed  error         // why nothing is taken any more
+	mail    chan struct{} // capacity 1: something is in the slot
 
 	// Everything below belongs to the goroutine of Run.
 	now     Snapshot
@@ -151,6 +156,7 @@ type Worker struct {
 	wish    *wish    // to be fulfilled
 	served  *wish    // fulfilled by the process that is starting, once that is well
 	spec    *Spec    // the process that runs was started by
+	notice  *notice  // to be sent once the crawler is up
 	judge   *Verdict // the last one about the process that runs; nil before the first
 	streak  streak
 	refused *Spec // its policy does not let a crawler start that is wanted; nil: it may
@@ -244,6 +250,7 @@ func (w *Worker) read() {
 	w.mu.Lock()
 	d, asked, v := w.desire, w.wished, w.judged
 	w.desire, w.wished, w.judged = nil, nil, nil
+	w.notice, w.noticed = join(w.notice, w.noticed), nil
 	w.mu.Unlock()
 	if v != nil && v.ProcessID == w.now.ProcessID && !w.judge.final(v.ProcessID) {
 		w.judge = v
@@ -251,6 +258,7 @@ func (w *Worker) read() {
 	if d != nil {
 		w.want = *d
 	}
+	w.needless()
 	w.wish = merge(w.wish, asked)
 	if asked != nil && asked.kind == Restart {
 		w.forgive()
@@ -278,9 +286,12 @@ func (w *Worker) close(cause error) {
 	}
 	w.mu.Lock()
 	w.closed = why
-	asked := w.wished
-	w.wished = nil
+	asked, n := w.wished, join(w.notice, w.noticed)
+	w.wished, w.noticed, w.notice = nil, nil, nil
 	w.mu.Unlock()
+	if n != nil {
+		n.answer(why)
+	}
 	w.answer(why)
 	answer(&w.served, why)
 	answer(&asked, why)

@@ -24,7 +24,7 @@ type commands struct {
 	Pause   PauseCmd   `cmd:"" help:"Send sources no ticks for a while."`
 	Resume  ResumeCmd  `cmd:"" help:"End a pause."`
 	Tick    TickCmd    `cmd:"" help:"Send sources a tick now."`
-	Reload  ReloadCmd  `cmd:"" help:"Have the manager read its configuration again."`
+	Reload  ReloadCmd  `cmd:"" help:"Have the manager, or the crawlers that are named, read the configuration again."`
 
 	Sources   SourcesCmd   `cmd:"" help:"List and change the sources in the database."`
 	Runs      RunsCmd      `cmd:"" help:"List runs of crawlers."`

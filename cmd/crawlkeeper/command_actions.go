@@ -89,11 +89,17 @@ func (c *TickCmd) Run(ctx context.Context, a *app) error {
 	return sendTo(ctx, a, c.targets, c.sending, control.Command{Action: control.ActionTick}, "ticked")
 }
 
-// ReloadCmd has the configuration read again.
-type ReloadCmd struct{ sending }
+// ReloadCmd has the configuration read again: the manager's, or that of crawlers.
+type ReloadCmd struct {
+	targets
+	sending
+}
 
-// Run returns when the manager has read it, or says what is wrong with it.
+// Run returns when the manager has read it, or says what is wrong with it; for crawlers, when they have their signal.
 func (c *ReloadCmd) Run(ctx context.Context, a *app) error {
+	if len(c.Codes) > 0 || c.Adapter != "" || c.All {
+		return sendTo(ctx, a, c.targets, c.sending, control.Command{Action: control.ActionReload}, "signalled")
+	}
 	return c.send(ctx, a, control.Command{Action: control.ActionReload}, "reloaded")
 }
 

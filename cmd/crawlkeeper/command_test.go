@@ -80,6 +80,7 @@ func TestCommandsSayWhatIsMeant(t *testing.T) {
 		{"resume a", `{"action":"resume","source":"a"}`, "resumed:"},
 		{"tick a", `{"action":"tick","source":"a"}`, "ticked:"},
 		{"reload", `{"action":"reload"}`, "reloaded"},
+		{"reload a", `{"action":"reload","source":"a"}`, "signalled: 1 of 1 source\n"},
 	} {
 		call(t, f.environ, strings.Fields(test.args)...).want(t, exitDone, test.stdout, "")
 		c := <-f.got

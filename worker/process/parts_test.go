@@ -263,3 +263,16 @@ func TestAStuckLookGivesItsSlotBack(t *testing.T) {
 		close(hang)
 	})
 }
+
+func TestWhetherASignalIsHandled(t *testing.T) {
+	t.Parallel()
+	const status = "Name:\tx\nSigQ:\t0/1\nSigBlk:\t0000000000000001\nSigIgn:\t0000000000000200\nSigCgt:\t0000000180000001\n"
+	for sig, want := range map[syscall.Signal]bool{syscall.SIGHUP: true, syscall.SIGUSR1: true, syscall.SIGUSR2: false} {
+		if got := takesSignal([]byte(status), sig); got != want {
+			t.Errorf("%v: %v", sig, got)
+		}
+	}
+	if !takesSignal([]byte("Name:\tx\n"), syscall.SIGUSR2) || !Catches(-1, syscall.SIGUSR2) {
+		t.Error("what cannot be seen counts as handled")
+	}
+}
