@@ -182,20 +182,14 @@ func TestWhatHappensToACrawlerOnTrial(t *testing.T) {
 		onTrial()
 		s.do(control.Command{Action: "stop", Sources: []string{"x-00"}})
 		onTrial()
-		s.do(control.Command{Action: "restart", Sources: []string{"x-01"}}) // its trial begins anew
+		time.Sleep(2500 * time.Millisecond)                                 // it is down when its trial would have been over
+		s.do(control.Command{Action: "restart", Sources: []string{"x-01"}}) // which begins anew
 		time.Sleep(5 * time.Second)
-		judge := func(code string, v worker.Verdict) {
-			s.run(func() {
-				w := s.sources[code].worker
-				v.ProcessID = w.Snapshot().ProcessID
-				w.Judge(v)
-			})
-		}
 		onTrial()
-		judge("x-02", worker.Verdict{Phase: worker.Unhealthy, Why: "it says 500"})
+		s.judge("x-02", worker.Verdict{Phase: worker.Unhealthy, Why: "it says 500"})
 		time.Sleep(3 * time.Second)
 		onTrial()
-		judge("x-03", worker.Verdict{End: worker.Stuck, Why: "no line"})
+		s.judge("x-03", worker.Verdict{End: worker.Stuck, Why: "no line"})
 		r := <-reply
 		for code, want := range map[string]string{
 			"x-00": "superseded", "x-01": "", "x-02": "its crawler is unhealthy: it says 500",
@@ -204,6 +198,32 @@ func TestWhatHappensToACrawlerOnTrial(t *testing.T) {
 			if got := r.Results[code]; got.Error != want || got.OK != (want == "") {
 				t.Errorf("%s: %+v, want %q", code, got, want)
 			}
+		}
+	})
+}
+
+// With checks a crawler is well once they say so, however long it has run.
+func TestARollingRestartWaitsForChecks(t *testing.T) {
+	t.Parallel()
+	staged(t, nil, func(s *stage) {
+		s.checked("*")
+		s.pollOf(codesOf(2)...)
+		well := worker.Verdict{Phase: worker.Running}
+		s.judge("x-00", well)
+		s.judge("x-01", well)
+		time.Sleep(time.Minute)
+		reply := make(chan control.Reply, 1)
+		go func() { reply <- s.do(rolling) }()
+		time.Sleep(time.Minute)
+		s.started("x-00", 0, time.Minute+time.Second)
+		s.started("x-01", 0)
+		s.judge("x-00", well)
+		time.Sleep(2 * time.Second)
+		s.started("x-01", 0, 2*time.Minute+time.Second)
+		s.judge("x-01", worker.Verdict{Phase: worker.Unhealthy, Why: "no answer"})
+		r := <-reply
+		if !r.Results["x-00"].OK || r.Results["x-01"].Error != "its crawler is unhealthy: no answer" {
+			t.Errorf("%+v", r)
 		}
 	})
 }

@@ -1,8 +1,12 @@
 package manager
 
 import (
+	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -143,4 +147,42 @@ func TestABrokenManagerStopsAllAtOnce(t *testing.T) {
 			t.Errorf("it took %v", took)
 		}
 	})
+}
+
+// A whole manager and real crawlers, which write down when they start and end.
+func TestARealManagerKeepsTheOrder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	script, file := filepath.Join(dir, "crawler"), filepath.Join(dir, "log")
+	const crawler = `trap 'echo "$1-end" >>"$2"; exit 0' TERM
+echo "$1-up" >>"$2"
+while :; do sleep 100 & wait $!; done
+`
+	if err := os.WriteFile(script, []byte(crawler), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	adapter := func(name, after string) string {
+		return fmt.Sprintf("  %s: {command: [/bin/sh, %q, %q, %q], after: [%s]}\n", name, script, "{code}", file, after)
+	}
+	w := newWorld(t, adapter("page", "site"), adapter("site", "store"), adapter("store", ""))
+	for _, code := range []string{"page", "site", "store"} {
+		w.source(code)
+		w.pg.Exec(t, `update sources set adapter=$1 where code=$1`, code)
+	}
+	log := func() string {
+		data, _ := os.ReadFile(file)
+		return strings.Join(strings.Fields(string(data)), " ")
+	}
+	r := w.start()
+	eventually(t, "all are up", func() bool { return strings.Count(log(), "-up") == 3 })
+	for _, code := range []string{"page", "site", "store"} {
+		w.phase(code, "running")
+	}
+	if err := r.end(); err != nil {
+		t.Error(err)
+	}
+	// Without checks a crawler is up with its fork, so that only the ends are sure to be written in their order.
+	if got := log(); !strings.HasSuffix(got, " page-end site-end store-end") {
+		t.Errorf("%q", got)
+	}
 }

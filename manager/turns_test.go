@@ -170,6 +170,40 @@ func TestWhoIsBrokenHoldsUpNobody(t *testing.T) {
 	})
 }
 
+// checked gives an adapter a check; what it finds is said by judge.
+func (s *stage) checked(adapter string) {
+	a := s.conf.Adapters[adapter]
+	a.Health = []configs.Check{{Type: configs.CheckTCP, Address: "127.0.0.1:1"}}
+	s.conf.Adapters[adapter] = a
+}
+
+func (s *stage) judge(code string, v worker.Verdict) {
+	s.run(func() {
+		w := s.sources[code].worker
+		v.ProcessID = w.Snapshot().ProcessID
+		w.Judge(v)
+	})
+	synctest.Wait()
+}
+
+// Where crawlers have checks those that come after them wait until they are well, or are found not to be.
+func TestCrawlersWithChecksAreWaitedForUntilTheyAreWell(t *testing.T) {
+	t.Parallel()
+	staged(t, map[string][]string{"db": {}, "sick": {}, "a": {"db"}, "b": {"sick"}}, func(s *stage) {
+		s.checked("db")
+		s.checked("sick")
+		s.pollOf("a-1", "b-1", "db-1", "sick-1")
+		time.Sleep(time.Minute)
+		s.started("db-1", 0)
+		s.started("a-1")
+		s.judge("db-1", worker.Verdict{Phase: worker.Running})
+		s.started("a-1", time.Minute)
+		s.judge("sick-1", worker.Verdict{End: worker.Sick, Why: "no answer"})
+		time.Sleep(2 * time.Second)
+		s.started("b-1", time.Minute+time.Second)
+	})
+}
+
 // The order is that of first starts: who was up once neither waits when it starts again nor is waited for.
 func TestLaterStartsAndEndsHoldUpNobody(t *testing.T) {
 	t.Parallel()
