@@ -152,6 +152,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	defer context.AfterFunc(broken, stop)()
+	defer context.AfterFunc(broken, func() { m.fleet.inbox.put(m.fleet.hurryUp) })()
 
 	base := newLoops(life, fail, m.Logger)
 	defer base.end()
@@ -198,9 +199,6 @@ func (m *Manager) Run(ctx context.Context) error {
 	m.Logger.Info("stopping", "reason", reason(err))
 	began := time.Now()
 	feed.stop()
-	if err != nil { // the key may be another's: no crawler of ours may live on for the sake of an order
-		m.fleet.inbox.put(func() { m.fleet.hurry = true })
-	}
 	fleet.end()
 	if err == nil {
 		m.finishHooks(began)

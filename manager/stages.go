@@ -57,6 +57,15 @@ func (f *fleet) shutDown() {
 	}
 }
 
+// hurryUp has all crawlers stopped at once, now or when the end comes: something is broken, and where that is the manager's
+// key no crawler of ours may live on for the sake of an order.
+func (f *fleet) hurryUp() {
+	f.hurry = true
+	if f.ending {
+		f.stopAll()
+	}
+}
+
 // nextStage asks those to end whose time has come, and returns when to look again; nil is never.
 func (f *fleet) nextStage() <-chan time.Time {
 	if f.stages == nil {

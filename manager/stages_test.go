@@ -139,14 +139,22 @@ func TestASecondSignalEndsAllStages(t *testing.T) {
 // Who lost the manager's key does not keep crawlers for the sake of an order.
 func TestABrokenManagerStopsAllAtOnce(t *testing.T) {
 	t.Parallel()
-	staged(t, pair, func(s *stage) {
-		s.pollOf("a-1", "b-1")
-		synctest.Wait()
-		s.run(func() { s.hurry = true })
-		if took := s.ended(); took != time.Second {
-			t.Errorf("it took %v", took)
-		}
-	})
+	for _, when := range []time.Duration{0, 3 * time.Second} { // before the end, and in the middle of it
+		staged(t, pair, func(s *stage) {
+			s.ends = map[string]time.Duration{"b-1": 10 * time.Second}
+			s.pollOf("a-1", "b-1")
+			synctest.Wait()
+			if when == 0 {
+				s.run(s.hurryUp)
+			} else {
+				time.AfterFunc(when, func() { s.inbox.put(s.hurryUp) })
+			}
+			s.ended()
+			if got := s.asked["a-1"]; !slices.Equal(got, []time.Duration{when}) {
+				t.Errorf("asked at %v, not at %v", got, when)
+			}
+		})
+	}
 }
 
 // A whole manager and real crawlers, which write down when they start and end.
