@@ -237,7 +237,7 @@ func (l *lists) runOnce(ctx context.Context, owed bool) {
 		switch {
 		case s.forgot != nil:
 			delete(l.dirty, s.gone)
-			s.operation.forget <- s.forgot.Err()
+			s.forget <- s.forgot.Err()
 		case s.clean != nil:
 			close(s.done)
 		case s.group.done != nil:
