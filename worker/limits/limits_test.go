@@ -185,6 +185,37 @@ func TestOutputOverAMinute(t *testing.T) {
 	}
 }
 
+// A limit that a reload adds, and a look that comes late, find nobody guilty who keeps to the rate.
+func TestOutputCountsFromTheLimitOnAndOverTheTimeThatPassed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld().watcher()
+		tree := treeOf(Limits{TempSize: 1 << 40})
+		pass := func(d time.Duration, rate uint64) {
+			t.Helper()
+			time.Sleep(d)
+			tree.Printed += rate * uint64(d/time.Second)
+			if found := w.Look(t.Context(), time.Now(), nil, []Tree{tree}); len(found) > 0 {
+				t.Fatal(found)
+			}
+		}
+		pass(time.Second, 1000)
+		pass(time.Hour, 1000)
+		tree.Limits.OutputRate = 100
+		pass(5*time.Second, 100)
+		for range 20 {
+			pass(8*time.Second, 100)
+		}
+		pass(10*time.Minute, 100)
+		time.Sleep(5 * time.Second)
+		tree.Printed += 6001
+		if found := w.Look(t.Context(), time.Now(), nil, []Tree{tree}); len(found) != 1 {
+			t.Errorf("%v", found)
+		}
+		w.Wait()
+	})
+}
+
 func TestAge(t *testing.T) {
 	t.Parallel()
 	const age = 24 * time.Hour

@@ -97,10 +97,7 @@ func (w *Watcher) over(t Tree, m *past, now time.Time, census Census, exact bool
 	if size := w.sizer.of(t.Process); l.TempSize > 0 && size.bytes > l.TempSize {
 		return TempSize, fmt.Sprintf("%s of %s; the largest file is %s, %s", bytesOf(size.bytes), bytesOf(l.TempSize), shown(size.name), bytesOf(size.largest))
 	}
-	if l.OutputRate > 0 {
-		return m.output(t, now)
-	}
-	return "", ""
+	return m.output(t, now)
 }
 
 // memory says how much a tree has, where that is too much. What it has exactly is never more than the plain sum, and has grown
@@ -140,9 +137,14 @@ func (w *Watcher) files(t Tree, census Census) string {
 	return fmt.Sprintf("%d of %d; most of them %s %d", sum, t.Limits.OpenFiles, nameOf(census.Members(t.Pid), culprit), most)
 }
 
-// output counts what is printed in a window, and needs not wait for its end: what follows cannot make it less.
+// output counts what is printed in a window, and needs not wait for its end: what follows cannot make it less. A look that
+// comes late makes the window longer. What was printed before there was a limit does not count.
 func (m *past) output(t Tree, now time.Time) (limit, why string) {
-	most := uint64(t.Limits.OutputRate) * uint64(window/time.Second)
+	if t.Limits.OutputRate == 0 {
+		m.since, m.printed = now, t.Printed
+		return "", ""
+	}
+	most := uint64(float64(t.Limits.OutputRate) * max(window, now.Sub(m.since)).Seconds())
 	if n := t.Printed - m.printed; n > most {
 		return OutputRate, fmt.Sprintf("%s in %s, of %s a second over a minute", bytesOf(int64(n)), max(now.Sub(m.since), time.Second).Round(time.Second), bytesOf(t.Limits.OutputRate))
 	}
