@@ -50,7 +50,7 @@ func (f *fleet) rewatch(s *source) {
 		return
 	}
 	snap := s.worker.Snapshot()
-	if snap.Pid == 0 {
+	if snap.Pid == 0 || snap.Phase == worker.Stopping { // in which case unwatch was said already, or is on its way
 		return
 	}
 	t := health.Target{
@@ -228,9 +228,5 @@ func lastOf(output []byte) string {
 	if len(last) == 0 {
 		return ""
 	}
-	line := last[len(last)-1]
-	if len(line) > 200 {
-		line = line[:200]
-	}
-	return ": " + strings.ToValidUTF8(line, "")
+	return ": " + presentable(last[len(last)-1])
 }

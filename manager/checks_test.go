@@ -326,3 +326,60 @@ func TestReloadOfChecks(t *testing.T) {
 		t.Errorf("the status says %+v, the pid was %d", got, pid)
 	}
 }
+
+// Checks that come with a reload while a crawler is ending do not outlive it.
+func TestReloadOfChecksWhileACrawlerEnds(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	deaf := `  "a": {command: [sh, -c, 'trap "" TERM; sleep 1000'], stop_timeout: 3s}` + "\n"
+	w := newWorld(t, deaf, standin(t, "*"))
+	w.source("a", "b")
+	w.pg.Exec(t, "update sources set adapter = code")
+	r := w.start()
+	w.phase("a", "running")
+	w.phase("b", "running")
+	if err := w.rdb.Publish(t.Context(), "crawler:control", `{"action": "stop", "source": "a"}`).Err(); err != nil {
+		t.Fatal(err)
+	}
+	w.phase("a", "stopping")
+	check := "health: [" + quick(fmt.Sprintf("type: command, command: [touch, %q]", dir+"/{code}")) + "], "
+	w.configure("manager: {name: test, status_interval: 100ms, status_ttl: 3s}",
+		strings.Replace(deaf, "{", "{"+check, 1), checked(standin(t, "*"), check[len("health: ["):len(check)-len("], ")]))
+	w.must(control.Command{Action: "reload"})
+	w.phase("a", "stopped")
+	looks := func(n float64) {
+		t.Helper()
+		before := r.counted("ok")
+		eventually(t, "looks at the other one", func() bool { return r.counted("ok") >= before+n })
+	}
+	looks(2)
+	_ = os.Remove(dir + "/a")
+	looks(20)
+	if _, err := os.Stat(dir + "/a"); err == nil {
+		t.Error("a crawler that was stopped is looked at")
+	}
+	if _, err := os.Stat(dir + "/b"); err != nil {
+		t.Error(err)
+	}
+}
+
+// A key that may not be read says nothing of the others, as one of another type does not.
+func TestAKeyThatCannotBeReadIsNoServerThatIsAway(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"WRONGTYPE Operation against a key", "NOPERM No permissions to access a key"} {
+		if got, err := seen("", refusal(text)); err != nil || got.Err == nil {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	if _, err := seen("", refusal("LOADING Redis is loading")); err == nil {
+		t.Error("a server that answers nothing is no server that is away")
+	}
+}
+
+// What a check's command prints is shown in the status and in logs.
+func TestWhatACheckPrintsIsMasked(t *testing.T) {
+	t.Parallel()
+	if got := lastOf([]byte("a\nno route to postgres://me:hunter2@db/x\n")); got != ": no route to postgres://***@db/x" {
+		t.Errorf("%q", got)
+	}
+}

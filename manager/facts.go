@@ -61,6 +61,8 @@ func seen(text string, err error) (health.Seen, error) {
 		return health.Seen{}, nil
 	case strings.HasPrefix(err.Error(), "WRONGTYPE"):
 		return health.Seen{Err: errors.New("the key is of another type")}, nil
+	case redis.IsPermissionError(err):
+		return health.Seen{Err: noRight(err)}, nil
 	}
 	return health.Seen{}, err
 }

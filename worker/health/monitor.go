@@ -163,10 +163,12 @@ func (m *Monitor) begin(ctx context.Context, t Target) {
 	if old != nil {
 		m.drop(old)
 	}
-	if len(w.looks) > 0 {
-		m.watches[t.Source] = w
-	}
 	w.judge(true)
+	if len(w.looks) == 0 {
+		w.cancel()
+		return
+	}
+	m.watches[t.Source] = w
 }
 
 // keep takes over what is known by the same check of the watch before.
