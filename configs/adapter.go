@@ -131,7 +131,7 @@ type Backoff struct {
 	Min time.Duration `yaml:"min"`
 	// Longest pause.
 	Max time.Duration `yaml:"max"`
-	// A crawler that ran this long goes back to the first pause.
+	// A crawler that was up this long goes back to the first pause.
 	Stable time.Duration `yaml:"stable"`
 	// Up to this part of the pause is added at random, from 0 to 1.
 	Jitter float64 `yaml:"jitter"`

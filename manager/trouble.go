@@ -24,6 +24,9 @@ var did = map[worker.Cause]string{
 	worker.Crashed:     "crashed",
 	worker.Signalled:   "was ended by a signal",
 	worker.OutOfMemory: "ran out of memory",
+	worker.Sick:        "was unhealthy and had to be ended",
+	worker.Stuck:       "was stuck and had to be ended",
+	worker.Limit:       "used more than it may and had to be ended",
 	worker.StartFailed: "could not be started",
 }
 
@@ -32,8 +35,11 @@ func troubleText(code string, t *worker.Trouble) string {
 		return ""
 	}
 	what, exit, last := did[t.Exit.Cause], fmt.Sprintf(" (%s)", t.Exit.Exit), t.LastLine
-	if t.Exit.Cause == worker.StartFailed {
+	switch {
+	case t.Exit.Cause == worker.StartFailed:
 		exit, last = "", t.Exit.Error
+	case t.Exit.Why != "": // says more than what it printed last
+		last = t.Exit.Why
 	}
 	var text, end string
 	switch {

@@ -32,9 +32,20 @@ func TestTroubleInWords(t *testing.T) {
 		{worker.Trouble{Ends: 2, Exit: crashed, LastLine: long}, "crashed 2 times in a row (exit 1): " + long},
 		{worker.Trouble{Ends: 2, Exit: crashed, LastLine: long + "é"}, "crashed 2 times in a row (exit 1): " + long + "…"},
 		{worker.Trouble{Ends: 2, Exit: crashed, LastLine: strings.Repeat("x", longestLine-20) + " redis://u:hunter2" + long + "@h"}, "crashed 2 times in a row (exit 1): " + strings.Repeat("x", longestLine-20) + " redis://***@h"},
+		{worker.Trouble{Ends: 3, Exit: &worker.Exit{Exit: process.Exit{Code: -1, Signal: syscall.SIGKILL}, Cause: worker.Sick, Why: "http: status 500"}, LastLine: "bye"}, "was unhealthy and had to be ended 3 times in a row (signal SIGKILL): http: status 500"},
+		{worker.Trouble{Ends: 2, Exit: &worker.Exit{Cause: worker.Limit, Why: "memory: 3 MiB of 2 MiB"}, LastLine: "bye"}, "used more than it may and had to be ended 2 times in a row (exit 0): memory: 3 MiB of 2 MiB"},
 	} {
 		if got := troubleText("bbc", &c.trouble); got != c.want {
 			t.Errorf("got  %q\nwant %q", got, c.want)
+		}
+	}
+}
+
+func TestEachEndThatNobodyWantedHasWords(t *testing.T) {
+	t.Parallel()
+	for _, cause := range worker.Causes {
+		if _, ok := did[cause]; ok != cause.Unwanted() {
+			t.Errorf("%s has words: %v", cause, ok)
 		}
 	}
 }

@@ -5,11 +5,11 @@ import "time"
 // Delay says how long a worker waits before it starts a crawler again that ended although nobody asked for it.
 type Delay struct {
 	Min, Max time.Duration
-	Stable   time.Duration // a crawler that ran this long starts again at Min
+	Stable   time.Duration // a crawler that was up this long starts again at Min
 	Jitter   float64       // up to this share is added
 }
 
-// After is the pause, without jitter, after a process that ran for ran, when the last pause was last (0: none since a
+// After is the pause, without jitter, after a process that was up for ran, when the last pause was last (0: none since a
 // stable run or a command).
 func (d Delay) After(last, ran time.Duration) time.Duration {
 	if last == 0 || ran >= d.Stable {

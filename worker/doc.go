@@ -28,7 +28,8 @@
 //   - The next start waits until a sweep found the tree of the last process empty.
 //   - The cause of an end that somebody asked for is fixed before the signal is sent, and stays however the process dies.
 //   - An end that somebody asked for is never a failure: it neither waits for the backoff nor lengthens it.
-//   - Where a verdict ends a process its tree is looked at first, for two seconds at most.
+//   - Where a verdict ends a process that is not well its tree is looked at first, for two seconds at most.
+//   - A stable run is counted from when a crawler was up, not from its start.
 //   - [Hooks] before a start are part of it: a wish for no crawler ends them. Those before a stop have half of the stop timeout,
 //     and the crawler what they leave of it.
 //   - A verdict speaks of one process and means nothing for the next. The first that ends it stands, whatever others say.

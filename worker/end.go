@@ -22,7 +22,7 @@ func (w *Worker) end(ctx context.Context, p Process, inc *Incarnation, cause Cau
 	w.move(Stopping, cause)
 	if cause != "" {
 		inc.By = by
-		if w.judge != nil && w.judge.End == cause && w.quick() == 0 { // what eats the memory is not looked at for long
+		if w.judge != nil && w.judge.End == cause && cause.Unwanted() && w.quick() == 0 { // what eats the memory is not looked at for long
 			inc.Evidence = w.evidence(ctx, p)
 		}
 		w.stop(ctx, p, w.doomed(*inc, cause))
@@ -45,7 +45,7 @@ func (w *Worker) end(ctx context.Context, p Process, inc *Incarnation, cause Cau
 		inc.Why = fmt.Sprintf("memory: the kernel ended it at its limit of %d MiB", w.spec.Process.Quota.Memory>>20)
 	}
 	w.now.Unwell = ""
-	w.now.Pid, w.now.LastExit = 0, &Exit{Exit: exit, Cause: cause}
+	w.now.Pid, w.now.LastExit = 0, &Exit{Exit: exit, Cause: cause, Why: inc.Why}
 	w.publish()
 	inc.Status, inc.Cause, inc.Exit, inc.EndedAt = StatusEnded, cause, exit, exit.At
 	w.n.Observer.Process(*inc)

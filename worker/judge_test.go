@@ -209,3 +209,94 @@ func TestWhoFillsItsCgroupIsToldItsLimit(t *testing.T) {
 		}
 	}
 }
+
+// A crawler that hangs before it is well, for longer than a stable run takes, has not had one.
+func TestOneThatNeverGetsWellIsNotStable(t *testing.T) {
+	t.Parallel()
+	f := &fake{stopTakes: time.Second}
+	spec := *judged.Spec
+	spec.Restart = Policy{Max: 3}
+	bubble(t, f, func(w *Worker, _ context.CancelFunc) {
+		w.Want(Desire{Up: true, Spec: &spec})
+		for _, want := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second} {
+			wantPhase(t, w, Starting)
+			time.Sleep(2 * time.Minute)
+			judge(w, Unhealthy, Sick, "http: status 500")
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if got := time.Until(w.Snapshot().BackoffUntil); got != want {
+				t.Errorf("the next delay is %v, want %v", got, want)
+			}
+			time.Sleep(want)
+		}
+		wantEnds(t, w, "starting for the fourth time", 3)
+		time.Sleep(2 * time.Minute)
+		wantEnds(t, w, "starting, for however long", 3)
+		judge(w, Running, "", "")
+		time.Sleep(time.Minute - time.Nanosecond)
+		wantEnds(t, w, "up, and not stable yet", 3)
+		time.Sleep(time.Nanosecond)
+		wantEnds(t, w, "stable", 0)
+		for range 4 {
+			judge(w, Running, "", "")
+			judge(w, Running, Sick, "http: status 500")
+			time.Sleep(time.Minute)
+		}
+		wantPhase(t, w, Stopped)
+		if trouble := w.Snapshot().Trouble; trouble == nil || !trouble.Exhausted || trouble.Ends != 4 || trouble.Exit.Why != "http: status 500" {
+			t.Errorf("%+v", trouble)
+		}
+	})
+}
+
+// Who waits for a crawler to be unhealthy or stalled is told also where that ends it.
+func TestOneThatIsEndedForItIsUnwellBefore(t *testing.T) {
+	t.Parallel()
+	f := &fake{stopTakes: time.Second}
+	bubble(t, f, func(w *Worker, _ context.CancelFunc) {
+		w.Want(judged)
+		synctest.Wait()
+		judge(w, Unhealthy, Sick, "no answer") // it was never up
+		time.Sleep(10 * time.Second)
+		judge(w, Running, "", "")
+		judge(w, Stalled, Stuck, "no tick taken")
+		time.Sleep(time.Second)
+		wantPhase(t, w, Backoff)
+	})
+	equal(t, "phases", f.phases(), []Phase{
+		Pending, Starting, Stopping, Backoff, Starting, Running, Stalled, Stopping, Backoff, Stopped,
+	})
+}
+
+// The verdict that a crawler is well is said once: one about its predecessor that comes in between must not take its place.
+func TestALateVerdictTakesNoOthersPlace(t *testing.T) {
+	t.Parallel()
+	f := &fake{}
+	bubble(t, f, func(w *Worker, _ context.CancelFunc) {
+		w.Want(judged)
+		synctest.Wait()
+		old := w.Snapshot().ProcessID
+		crash(w, f, process.Exit{Code: 1})
+		w.Judge(Verdict{ProcessID: w.Snapshot().ProcessID, Phase: Running})
+		w.Judge(Verdict{ProcessID: old, End: Limit, Why: "memory: 3 of 2"})
+		wantPhase(t, w, Running)
+	})
+}
+
+func TestAPlannedEndNeedsNoEvidence(t *testing.T) {
+	t.Parallel()
+	f := &fake{stopTakes: time.Second}
+	bubble(t, f, func(w *Worker, _ context.CancelFunc) {
+		w.n.Look = func(int) []string { return []string{"state S"} }
+		w.Want(up)
+		synctest.Wait()
+		judge(w, "", Restarted, "max_age: 25h of 24h")
+		time.Sleep(time.Second)
+		wantPhase(t, w, Running)
+	})
+	for _, i := range f.incs {
+		if len(i.Evidence) > 0 {
+			t.Errorf("%s has evidence: %q", i.Cause, i.Evidence)
+		}
+	}
+}

@@ -142,7 +142,7 @@ type drained struct {
 
 func (w *Worker) started(p Process, inc *Incarnation) {
 	w.process.Store(&p)
-	w.now.Pid, w.now.ProcessID, w.now.StartedAt = p.Pid(), inc.ID, time.Now()
+	w.now.Pid, w.now.ProcessID, w.now.StartedAt, w.now.UpAt = p.Pid(), inc.ID, time.Now(), time.Time{}
 	w.now.Restarts = w.starts
 	w.starts++
 	w.judge, w.now.Unwell = nil, ""
@@ -190,7 +190,7 @@ func isCancelled(err error) bool {
 // retreat follows an end that nobody asked for: to backoff or cooling, or to stopped where the policy says so.
 func (w *Worker) retreat(inc *Incarnation) {
 	spec := w.want.Spec
-	w.streak.add(inc.Cause, inc.Exit.Ran, spec.Delay)
+	w.streak.add(inc.Cause, w.wasUp(inc), spec.Delay)
 	delay := w.jitter(spec.Delay, w.streak.pause)
 	next := time.Now().Add(delay)
 	inc.GivenUp, inc.Exhausted = spec.Restart.refuses(w.streak, next)

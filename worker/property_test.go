@@ -109,6 +109,7 @@ func anyOrder(t *testing.T, steps []int, pauses []int64, takes time.Duration, fa
 	time.Sleep(2 * time.Hour)
 	synctest.Wait()
 	w.Judge(Verdict{ProcessID: w.Snapshot().ProcessID, Phase: Running}) // whoever waits for a crawler to be well
+	time.Sleep(plain.Delay.Stable)
 	synctest.Wait()
 	if len(answers) != asked {
 		t.Errorf("%d answers to %d wishes and notices", len(answers), asked)

@@ -89,9 +89,6 @@ func (w *Worker) live(ctx context.Context) {
 // watch waits until the process ends by itself, or has to. An empty cause is an end that nobody asked for.
 func (w *Worker) watch(ctx context.Context, p Process) (Cause, string) {
 	var stable <-chan time.Time
-	if w.now.Trouble != nil {
-		stable = time.After(w.spec.Delay.Stable)
-	}
 	for {
 		switch {
 		case !w.want.Up:
@@ -99,6 +96,9 @@ func (w *Worker) watch(ctx context.Context, p Process) (Cause, string) {
 		case w.restartWished(), !w.want.Spec.same(w.spec):
 			return w.because(Restarted), w.want.By
 		case w.judge != nil && w.judge.End != "":
+			if w.judge.unwell() && w.now.Phase.Up() { // it was found so, whatever comes of it
+				w.heed()
+			}
 			return w.judge.End, cmp.Or(w.judge.By, "manager")
 		}
 		w.heed()
@@ -106,6 +106,9 @@ func (w *Worker) watch(ctx context.Context, p Process) (Cause, string) {
 			answer(&w.served, nil)
 			w.answer(nil) // a start: it runs already
 			w.notify(p)
+			if w.now.Trouble != nil && stable == nil {
+				stable = time.After(time.Until(w.now.UpAt.Add(w.spec.Delay.Stable)))
+			}
 		}
 		select {
 		case <-p.Exited():

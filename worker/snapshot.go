@@ -13,11 +13,12 @@ type Snapshot struct {
 	Pid          int       // 0 without a process
 	ProcessID    string    // of the process that runs, else of the last one
 	StartedAt    time.Time // of the last process; stays after its exit; zero before the first
+	UpAt         time.Time // since when that one was up, which where somebody watches it is later; zero before that
 	Restarts     int       // starts after the first
 	BackoffUntil time.Time // zero unless in backoff or cooling
 	LastExit     *Exit
 	Unwell       string    // why it is unhealthy or stalled
-	Trouble      *Trouble  // nil where there is none, and once a crawler ran for Delay.Stable
+	Trouble      *Trouble  // nil where there is none, and once a crawler was up for Delay.Stable
 	Since        time.Time // of the last change of phase
 }
 
@@ -26,6 +27,7 @@ type Exit struct {
 	process.Exit
 	Cause Cause
 	Error string // of a start that failed
+	Why   string // it had to be ended, or ran out of memory
 }
 
 // Move is a change of phase.

@@ -37,6 +37,14 @@ func (s *streak) add(cause Cause, ran time.Duration, d Delay) {
 	s.pause = d.After(s.pause, ran)
 }
 
+// wasUp is how long a process that ended was up. One that only hung before it was well had no stable run.
+func (w *Worker) wasUp(inc *Incarnation) time.Duration {
+	if inc.Pid == 0 || w.now.UpAt.IsZero() {
+		return 0
+	}
+	return max(0, inc.Exit.At.Sub(w.now.UpAt))
+}
+
 // trouble is what the streak says about its last end. The first end may be an accident: nil, unless it is given up.
 func (s *streak) trouble(exit *Exit, inc *Incarnation) *Trouble {
 	if s.ends < 2 && inc.GivenUp == "" {

@@ -215,7 +215,7 @@ func (w *Worker) send(d *Desire, asked *wish) {
 // Verdict is what somebody who watches the crawler found: health checks, limits.
 type Verdict struct {
 	ProcessID string // of which process it speaks; for any other it means nothing
-	Phase     Phase  // Running (it is well), Unhealthy or Stalled; means nothing in one that ends the process
+	Phase     Phase  // Running (it is well), Unhealthy or Stalled; only the last two mean something in one that ends the process
 	Why       string // of the last two, or of the end, in words
 	End       Cause  // not empty: the process has to end for this
 
@@ -224,6 +224,8 @@ type Verdict struct {
 	Within time.Duration // how long it may take, where that is less than the stop timeout; 0 is all of that
 }
 
+func (v *Verdict) unwell() bool { return v.Phase == Unhealthy || v.Phase == Stalled }
+
 // final tells that no other verdict about the same process counts any more.
 func (v *Verdict) final(id string) bool { return v != nil && v.End != "" && v.ProcessID == id }
 
@@ -231,11 +233,15 @@ func (v *Verdict) final(id string) bool { return v != nil && v.End != "" && v.Pr
 // does not wait.
 func (w *Worker) Judge(v Verdict) {
 	w.mu.Lock()
-	if !w.judged.final(v.ProcessID) {
+	// One that speaks of a process that is gone must not replace the one about its successor, which is not said again.
+	news := v.ProcessID == w.Snapshot().ProcessID && !w.judged.final(v.ProcessID)
+	if news {
 		w.judged = &v
 	}
 	w.mu.Unlock()
-	w.wake()
+	if news {
+		w.wake()
+	}
 }
 
 func (w *Worker) wake() {
@@ -306,6 +312,9 @@ func (w *Worker) move(to Phase, cause Cause) {
 		w.n.Logger.Error("a move that the table of phases does not have", "from", from, "to", to)
 	}
 	w.now.Phase, w.now.Since = to, time.Now()
+	if to.Up() && !from.Up() {
+		w.now.UpAt = w.now.Since
+	}
 	w.publish()
 	w.n.Observer.Moved(Move{Source: w.code, From: from, To: to, Cause: cause, At: w.now.Since})
 }
