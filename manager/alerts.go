@@ -187,13 +187,13 @@ func (f *fleet) alertOn(s *source, m worker.Move, snap *worker.Snapshot) {
 	case m.To == worker.Stopped && !exhausted:
 		f.alertsOver(code)
 	}
-	stable := time.Time{} // a crawler that has run as long as the backoff asks for has got over it
+	stable := time.Time{} // a crawler that was up as long as the backoff asks for has got over it
 	if m.To.Up() {
-		stable = snap.StartedAt.Add(s.adapter.Backoff.Stable)
+		stable = snap.UpAt.Add(s.adapter.Backoff.Stable)
 	}
 	f.alerts.settle(configs.AlertCooling, code, stable)
 	f.alerts.settle(configs.AlertLimit, code, stable)
-	if m.From == worker.Stopping && m.Cause == worker.Limit {
+	if e := snap.LastExit; m.From == worker.Stopping && (m.Cause == worker.Limit || e != nil && overMemory(m.Cause, e.Exit)) {
 		f.alert(configs.AlertLimit, code, "its crawler was ended as it used more than its adapter allows")
 	}
 	if m.To == worker.Cooling || exhausted {

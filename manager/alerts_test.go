@@ -12,7 +12,9 @@ import (
 
 	"crawlkeeper/configs"
 	"crawlkeeper/control"
+	"crawlkeeper/worker"
 	"crawlkeeper/worker/hook"
+	"crawlkeeper/worker/process"
 )
 
 // teller is alerts on a clock of its own, which tells to a list.
@@ -212,5 +214,26 @@ func TestACrashLoopIsToldOnce(t *testing.T) {
 	}
 	if n := len(d.events()); n != len(want) {
 		t.Errorf("%d were told, want %d", n, len(want))
+	}
+}
+
+// A limit is one, whether the kernel ended the tree at it or we did. What a crawler hung in its start is not counted to its good.
+func TestAlertsByWhatAWorkerDoes(t *testing.T) {
+	t.Parallel()
+	a := newTeller(configs.Alert{When: configs.AlertLimit}, configs.Alert{When: configs.AlertCooling})
+	f := &fleet{alerts: a.alerts}
+	stable := configs.Adapter{Backoff: configs.Backoff{Stable: time.Minute}}
+	ended := worker.Move{From: worker.Stopping, To: worker.Backoff, Cause: worker.OutOfMemory}
+	for code, full := range map[string]bool{"machine": false, "own": true} {
+		exit := &worker.Exit{Exit: process.Exit{OOM: true, Full: full}, Cause: worker.OutOfMemory}
+		f.alertOn(&source{code: code, adapter: stable}, ended, &worker.Snapshot{LastExit: exit})
+		if got := a.active[conditionKey{configs.AlertLimit, code}] != nil; got != full {
+			t.Errorf("%s: alert %v", code, got)
+		}
+	}
+	s, now := &source{code: "own", adapter: stable}, time.Now()
+	f.alertOn(s, worker.Move{From: worker.Starting, To: worker.Running}, &worker.Snapshot{StartedAt: now.Add(-time.Hour), UpAt: now})
+	if got := a.active[conditionKey{configs.AlertLimit, "own"}].calm; !got.Equal(now.Add(time.Minute)) {
+		t.Errorf("over at %s", got)
 	}
 }

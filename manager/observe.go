@@ -15,6 +15,7 @@ import (
 	"crawlkeeper/status"
 	"crawlkeeper/worker"
 	"crawlkeeper/worker/limits"
+	"crawlkeeper/worker/process"
 )
 
 // identity says who started the processes that are written down.
@@ -87,13 +88,18 @@ func (o *observer) Process(i worker.Incarnation) {
 		o.mark(i)
 	case worker.StatusExited:
 		f.metrics.Exited(i.Source, string(i.Cause))
-		if i.Exit.Full {
+		if overMemory(i.Cause, i.Exit) {
 			f.metrics.LimitReached(limits.Memory)
 		}
 		f.metrics.Swept(i.Source, len(i.Swept))
 		f.tellKept(o.f.logger.With("source", i.Source, "process", i.ID), i.Kept)
 		o.tellEnd(i)
 	}
+}
+
+// overMemory tells that the kernel ended a tree at its adapter's limit.
+func overMemory(cause worker.Cause, e process.Exit) bool {
+	return cause == worker.OutOfMemory && e.Full
 }
 
 // tellHealth logs one line when a crawler is found not to be well, and one when it is well again.
