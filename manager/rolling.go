@@ -1,7 +1,6 @@
 package manager
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -170,5 +169,9 @@ func notWell(e *worker.Exit) error {
 	case e.Cause == worker.StartFailed:
 		return errors.New(e.Error)
 	}
-	return fmt.Errorf("its crawler %s (%s) before it was well", cmp.Or(did[e.Cause], "was ended as "+string(e.Cause)), e.Exit)
+	text := fmt.Sprintf("its crawler %s (%s) before it was well", did[e.Cause], e.Exit)
+	if e.Why != "" {
+		text += ": " + e.Why
+	}
+	return errors.New(text)
 }

@@ -193,7 +193,7 @@ func TestWhatHappensToACrawlerOnTrial(t *testing.T) {
 		r := <-reply
 		for code, want := range map[string]string{
 			"x-00": "superseded", "x-01": "", "x-02": "its crawler is unhealthy: it says 500",
-			"x-03": "its crawler was ended as stalled (exit 0) before it was well", "x-04": "",
+			"x-03": "its crawler was stuck and had to be ended (exit 0) before it was well: no line", "x-04": "",
 		} {
 			if got := r.Results[code]; got.Error != want || got.OK != (want == "") {
 				t.Errorf("%s: %+v, want %q", code, got, want)
