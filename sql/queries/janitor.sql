@@ -31,7 +31,7 @@ DELETE FROM crawl_leaks WHERE at < @before::timestamptz;
 -- name: CountOldProcesses :one
 SELECT count(*) FROM (
   SELECT 1 FROM crawl_processes o
-  WHERE o.status = 'exited' AND o.ended_at < @before::timestamptz
+  WHERE o.status = 'exited' AND NOT o.final_owed AND o.ended_at < @before::timestamptz
     AND o.source NOT IN (SELECT s.code::text FROM sources s WHERE s.code IS NOT NULL AND s.collector::text <> @collector::text)
   LIMIT @max_rows::bigint) old;
 

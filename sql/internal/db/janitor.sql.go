@@ -61,7 +61,7 @@ func (q *Queries) CountOldLogs(ctx context.Context, arg CountOldLogsParams) (int
 const countOldProcesses = `-- name: CountOldProcesses :one
 SELECT count(*) FROM (
   SELECT 1 FROM crawl_processes o
-  WHERE o.status = 'exited' AND o.ended_at < $1::timestamptz
+  WHERE o.status = 'exited' AND NOT o.final_owed AND o.ended_at < $1::timestamptz
     AND o.source NOT IN (SELECT s.code::text FROM sources s WHERE s.code IS NOT NULL AND s.collector::text <> $2::text)
   LIMIT $3::bigint) old
 `
