@@ -85,8 +85,8 @@ type OwedFilter struct {
 	Manager, Host, BootID string
 	Since                 time.Time
 
-	After  string    // ID of the last one that was seen; "" = from the first on
-	Limit  int       // 0 = all
+	After string // ID of the last one that was seen; "" = from the first on
+	Limit int    // 0 = all
 }
 
 // Owed is a process of which the final hooks have still to run.

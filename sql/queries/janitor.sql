@@ -13,6 +13,11 @@ SELECT d.code, d.at FROM crawl_deleted_sources d
 WHERE d.at < @before::timestamptz AND NOT EXISTS (SELECT 1 FROM sources s WHERE s.code::text = d.code)
 ORDER BY d.at, d.code;
 
+-- name: ForeignSources :many
+-- Which of these another collector has.
+SELECT DISTINCT s.code::text AS code FROM sources s
+WHERE s.code::text = ANY(@codes::text[]) AND s.collector::text IS DISTINCT FROM @collector::text;
+
 -- name: AddLeaks :exec
 INSERT INTO crawl_leaks (at, manager, kind, found, removed)
 SELECT @at::timestamptz, @manager::text, n.kind, n.found, n.removed

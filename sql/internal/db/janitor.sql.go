@@ -127,6 +127,37 @@ func (q *Queries) DeletedSources(ctx context.Context, before pgtype.Timestamptz)
 	return items, nil
 }
 
+const foreignSources = `-- name: ForeignSources :many
+SELECT DISTINCT s.code::text AS code FROM sources s
+WHERE s.code::text = ANY($1::text[]) AND s.collector::text IS DISTINCT FROM $2::text
+`
+
+type ForeignSourcesParams struct {
+	Codes     []string
+	Collector string
+}
+
+// Which of these another collector has.
+func (q *Queries) ForeignSources(ctx context.Context, arg ForeignSourcesParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, foreignSources, arg.Codes, arg.Collector)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var code string
+		if err := rows.Scan(&code); err != nil {
+			return nil, err
+		}
+		items = append(items, code)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lastLeaks = `-- name: LastLeaks :many
 SELECT l.kind, l.found, l.removed, l.at FROM crawl_leaks l
 WHERE l.manager = $1::text AND l.at = (SELECT max(o.at) FROM crawl_leaks o WHERE o.manager = $1::text)
