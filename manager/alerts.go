@@ -3,6 +3,8 @@ package manager
 import (
 	"cmp"
 	"fmt"
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -153,10 +155,32 @@ func (f *fleet) alertsOver(source string) {
 	}
 }
 
-// setAlerts takes the rules of a configuration. Where they changed, what lasts is told anew when it happens again.
+// setAlerts takes the rules of a configuration. A rule that was there before knows what it has told; of another one what lasts
+// already begins now, where some rule was about it.
 func (f *fleet) setAlerts() {
 	f.watched.Store(len(f.conf.Alerts) > 0)
-	f.alerts = newAlerts(f.conf.Alerts, f.tellAlert)
+	next := newAlerts(f.conf.Alerts, f.tellAlert)
+	if f.alerts != nil {
+		next.follow(f.alerts)
+	}
+	f.alerts = next
+}
+
+// follow takes over what others knew, which are not used any more.
+func (a *alerts) follow(others *alerts) {
+	for key, c := range others.active {
+		if !a.watches(key.when) {
+			continue
+		}
+		told := make([]telling, len(a.rules))
+		for i, r := range a.rules {
+			if was := slices.IndexFunc(others.rules, func(o configs.Alert) bool { return reflect.DeepEqual(o, r) }); was >= 0 {
+				told[i] = c.told[was]
+			}
+		}
+		c.told = told
+		a.active[key] = c
+	}
 }
 
 func (f *fleet) tellAlert(rule configs.Alert, source string, a hook.Alert) {
@@ -167,7 +191,7 @@ func (f *fleet) tellAlert(rule configs.Alert, source string, a hook.Alert) {
 	}
 	list := configs.Hooks{hookAlert: rule.Hooks}
 	p := f.planOfNobody(source, list)
-	if s := f.sources[source]; s != nil && s.spec != nil {
+	if s := f.sources[source]; s != nil && s.noCrawl == "" { // else its adapter is gone, and with it all that a command needs
 		p = f.planOf(s, list)
 		e.Adapter = p.adapter
 	}

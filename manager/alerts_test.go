@@ -237,3 +237,54 @@ func TestAlertsByWhatAWorkerDoes(t *testing.T) {
 		t.Errorf("over at %s", got)
 	}
 }
+
+// Other rules are read: what was told is not told again, and is told to be over.
+func TestAlertsFollowOthers(t *testing.T) {
+	t.Parallel()
+	old := configs.Alert{When: configs.AlertCooling, Pause: time.Hour}
+	other := configs.Alert{When: configs.AlertCooling, Pause: time.Hour, After: time.Minute}
+	unwell := configs.Alert{When: configs.AlertUnwell, Pause: time.Hour}
+	a := newTeller(unwell, old)
+	a.begin(configs.AlertCooling, "s", "", a.now)
+	a.begin(configs.AlertUnwell, "s", "", a.now)
+	a.took()
+	a.pass(30 * time.Second)
+	b := newTeller(old, other)
+	b.now = a.now
+	b.follow(a.alerts)
+	b.pass(20 * time.Second)
+	if got := b.took(); got != "" {
+		t.Errorf("at once: %s", got)
+	}
+	b.pass(20 * time.Second)
+	if got := b.took(); got != "begins s 1" {
+		t.Errorf("the new rule: %s", got)
+	}
+	b.end(configs.AlertCooling, "s", b.now)
+	if got := b.took(); got != "over s 1, over s 1" {
+		t.Errorf("the end: %s", got)
+	}
+}
+
+// The adapter of a source goes, and with it its crawler, of which an alert was told. That it is over is told by a command that has
+// the environment of the manager, and not none.
+func TestAnAlertOfASourceWithoutAdapter(t *testing.T) {
+	t.Parallel()
+	d := newDiary(t)
+	head := "manager: {name: test, status_interval: 100ms, status_ttl: 3s}\nalerts: [{when: unwell, hooks: [" + d.hook("") + "]}]"
+	w := newWorld(t)
+	w.configure(head, strings.Replace(standin(t, "*"), `"*"`, "builtin", 1))
+	w.source("a")
+	r := w.start()
+	w.phase("a", "running")
+	r.ask(t.Context(), func() {
+		a := r.fleet.sources["a"].worker
+		a.Judge(worker.Verdict{ProcessID: a.Snapshot().ProcessID, Phase: worker.Unhealthy, Why: "no answer"})
+	})
+	d.wait("alert", 1)
+	w.configure(head, strings.Replace(standin(t, "*"), `"*"`, "other", 1))
+	w.must(control.Command{Action: control.ActionReload})
+	if e := d.wait("alert", 2)[1]; e.Alert.State != hook.Over || e.Source != "a" {
+		t.Errorf("%+v", e.Alert)
+	}
+}

@@ -35,8 +35,9 @@ type hooks struct {
 
 	mu        sync.Mutex // guards all below
 	complains map[string]*complaint
-	put       []string      // processes whose final hooks found no room
-	wake      chan struct{} // capacity 1: there are some
+	put       []string        // processes whose final hooks found no room
+	own       map[string]bool // processes of ours whose final hooks are owed
+	wake      chan struct{}   // capacity 1: there are some
 }
 
 // complaint is what was said of a hook that goes wrong.
@@ -48,7 +49,7 @@ type complaint struct {
 func newHooks(s *process.Spawner, j journal, m *status.Metrics, who identity, logger *slog.Logger) *hooks {
 	return &hooks{
 		runner: hook.NewRunner(s), queue: hook.NewQueue(hooksBound, hooksAtOnce), journal: j, metrics: m, logger: logger, identity: who,
-		complains: map[string]*complaint{}, wake: make(chan struct{}, 1),
+		complains: map[string]*complaint{}, own: map[string]bool{}, wake: make(chan struct{}, 1),
 	}
 }
 
@@ -163,10 +164,31 @@ func (h *hooks) final(p *plan, row sql.Process, e *hook.Event) {
 		if h.all(ctx, p, p.hooks[configs.HookFinal], e) {
 			row.FinalOwed = false
 			h.journal.Process(row)
+			h.paid(row.ID)
 		}
 	}) {
 		h.putOff(row.ID)
 	}
+}
+
+// owe notes that the final hooks of a process of ours are owed. Times do not tell which are ours: clocks are set.
+func (h *hooks) owe(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.own[id] = true
+}
+
+// paid notes that they are not owed any more.
+func (h *hooks) paid(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.own, id)
+}
+
+func (h *hooks) isOwn(id string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.own[id]
 }
 
 // keepPutOff is putOff for what was taken and is to be tried again with the next round.

@@ -158,6 +158,7 @@ type janitor struct {
 	conf    *configs.Config
 	age     time.Duration
 	deleted map[string]time.Time // sources that were seen to be deleted long enough ago
+	young   []string             // sources of which something was found that is too young to be looked at
 	failed  []string             // what could not be looked at
 }
 
@@ -291,6 +292,9 @@ func (j *janitor) settleDeleted(ctx context.Context, leaks []leak) {
 	for _, l := range leaks {
 		delete(left, l.source)
 	}
+	for _, code := range j.young {
+		delete(left, code)
+	}
 	if err := j.m.Store.NoteReturned(ctx, slices.Collect(maps.Keys(left))); err != nil {
 		j.failed = append(j.failed, err.Error())
 	}
@@ -317,7 +321,14 @@ func (j *janitor) find(ctx context.Context) ([]leak, error) {
 		}
 		all = append(all, found...)
 	}
-	all = slices.DeleteFunc(all, func(l leak) bool { return time.Since(l.since) < j.age })
+	j.young = nil
+	all = slices.DeleteFunc(all, func(l leak) bool {
+		young := time.Since(l.since) < j.age
+		if young {
+			j.young = append(j.young, l.source)
+		}
+		return young
+	})
 	slices.SortStableFunc(all, func(a, b leak) int {
 		return cmp.Or(cmp.Compare(slices.Index(leakKinds, a.kind), slices.Index(leakKinds, b.kind)), a.since.Compare(b.since))
 	})

@@ -69,7 +69,7 @@ func TestJanitorsNight(t *testing.T) {
 	stop()
 	busy.Wait()
 	for _, code := range codes {
-		eventually(t, "the crawler of "+code, func() bool { // the status may still show the one before
+		eventually(t, "the crawler of "+code+" runs", func() bool { // the status may be that of a moment ago
 			r := l.records()[code]
 			return r.Phase == "running" && alive(r.Pid)
 		})

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"crawlkeeper/sql"
+	"crawlkeeper/worker"
+	"crawlkeeper/worker/process"
 )
 
 // What was left behind in Redis and Postgres.
@@ -112,6 +115,7 @@ func (j *janitor) forgetNow(ctx context.Context, code string) error {
 // state is what the fleet knows of a source, for what its rows say.
 type state struct {
 	process string    // that runs or was the last one; "" where it rests
+	starts  bool      // a process is about to be started, of which nothing but a row may be there for as long as a hook or Redis takes
 	quiet   time.Time // what was opened before this belongs to no crawler that lives
 }
 
@@ -132,7 +136,7 @@ func (j *janitor) states(ctx context.Context) (map[string]state, error) {
 		settled := time.Now().Add(-settledAfter)
 		for code, s := range j.m.fleet.sources {
 			w := s.worker.Snapshot()
-			st := state{process: w.ProcessID}
+			st := state{process: w.ProcessID, starts: w.Phase == worker.Starting}
 			switch {
 			case s.hasNone() && (w.LastExit == nil || w.LastExit.At.Before(settled)):
 				st = state{quiet: settled}
@@ -184,7 +188,7 @@ func (j *janitor) rows(ctx context.Context) ([]leak, error) {
 const drainAfter = 2 * time.Second
 
 // openRows are those of ours whose process is not claimed: of our sources, of those that were deleted, or of a manager of
-// our name, which can only be an earlier one.
+// our name, which can only be an earlier one unless the source is another collector's.
 func (j *janitor) openRows(ctx context.Context) (map[string]sql.Process, error) {
 	states, err := j.states(ctx)
 	if err != nil {
@@ -199,11 +203,32 @@ func (j *janitor) openRows(ctx context.Context) (map[string]sql.Process, error) 
 		st, known := states[p.Source]
 		_, deleted := j.deleted[p.Source]
 		ours := known || deleted || p.Manager == j.m.fleet.identity.Manager
-		if ours && time.Since(p.QueuedAt) >= j.age && st.process != p.ID && !j.m.spawner.Claimed(p.ID) {
+		about := st.starts && p.Status == sql.ProcessQueued
+		if ours && !about && time.Since(p.QueuedAt) >= j.age && st.process != p.ID && !j.m.spawner.Claimed(p.ID) && !j.lives(p) {
 			out[p.ID] = p
 		}
 	}
-	return out, nil
+	foreign, err := j.m.Store.ForeignSources(ctx, j.m.conf.Manager.Collector, sourcesOf(out))
+	maps.DeleteFunc(out, func(_ string, p sql.Process) bool { return foreign[p.Source] })
+	return out, err
+}
+
+// lives tells whether the process of a row runs on this host: it may be that of another manager of our name.
+func (j *janitor) lives(p sql.Process) bool {
+	who := j.m.fleet.identity
+	if p.Pid == 0 || p.Host != who.Host || p.BootID != who.BootID {
+		return false
+	}
+	start, there := process.StartTime(p.Pid)
+	return there && start == p.StartTime
+}
+
+func sourcesOf(rows map[string]sql.Process) []string {
+	codes := make([]string, 0, len(rows))
+	for _, p := range rows {
+		codes = append(codes, p.Source)
+	}
+	return codes
 }
 
 // runs finds runs that are still running although the crawler that opened them is gone.

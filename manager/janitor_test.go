@@ -215,6 +215,42 @@ func TestJanitor(t *testing.T) {
 	}
 }
 
+// What only looks as if it were left is left alone: a row of a start that a hook holds up, one of a manager of the same name with
+// another collector, and a source that was deleted whose log file is still young.
+func TestJanitorLeavesAloneWhatIsNotLeft(t *testing.T) {
+	t.Parallel()
+	l := leftWorld(t, "1s")
+	l.write(strings.Replace(l.text, `"*": {`, `"*": {hooks: {acquire: [{command: [sleep, "1000"], timeout: 1h}]}, `, 1))
+	l.source("a", "gone")
+	l.pg.Exec(t, "insert into sources(code,collector) values ('theirs','shops')")
+	l.pg.Exec(t, `insert into crawl_processes(id,source,kind,manager,host,boot_id,command,status,queued_at)
+		values (gen_random_uuid(),'theirs','crawler','test','elsewhere','','[]','running',$1)`, longAgo)
+	r := l.start()
+	eventually(t, "a row is old enough", func() bool {
+		return testenv.Value[int](t, l.pg, "select count(*) from crawl_processes where source='a' and kind='crawler' and status='queued' and queued_at < now() - interval '3 s'") == 1
+	})
+	start, _ := process.StartTime(os.Getpid())
+	l.pg.Exec(t, `insert into crawl_processes(id,source,kind,manager,host,boot_id,command,status,queued_at,pid,start_time)
+		values (gen_random_uuid(),'','hook','test',$1,$2,'[]','running',$3,$4,$5)`, r.fleet.identity.Host, process.BootID(), longAgo, os.Getpid(), start)
+	l.pg.Exec(t, "delete from sources where code = 'gone'")
+	eventually(t, "it was deleted long enough ago", func() bool {
+		return testenv.Value[int](t, l.pg, "select count(*) from crawl_deleted_sources where code='gone' and at < now() - interval '1 s'") == 1
+	})
+	log := filepath.Join(l.logs, "gone.log")
+	must(t, os.WriteFile(log, nil, 0o600))
+	must(t, os.Chtimes(log, time.Now(), time.Now().Add(time.Hour)))
+	if got := found(l.janitor(true)); got[leakRow] != 0 || got[leakLog] != 0 {
+		t.Errorf("%v", got)
+	}
+	if n := testenv.Value[int](t, l.pg, "select count(*) from crawl_processes where kind='crawler' and source in ('a','theirs') and status='exited'"); n != 0 {
+		t.Errorf("%d rows were closed", n)
+	}
+	must(t, os.Chtimes(log, longAgo, longAgo))
+	if l.janitor(true); there(log) {
+		t.Error("the log file was forgotten")
+	}
+}
+
 // A process that bears our number and belongs to no tree is ended; one of a living tree, and a stranger, are not.
 func TestJanitorEndsProcesses(t *testing.T) {
 	t.Parallel()

@@ -72,6 +72,9 @@ func (o *observer) Process(i worker.Incarnation) {
 	}
 	row := processRow(i, f.identity)
 	row.FinalOwed = o.plan.has(configs.HookFinal)
+	if row.FinalOwed && i.Status == worker.StatusQueued {
+		f.hooks.owe(i.ID)
+	}
 	f.journal.Process(row)
 	if o.plan != nil {
 		defer o.hooked(i, row)

@@ -47,20 +47,22 @@ type payer struct {
 // pay takes on what processes of earlier managers are owed.
 func (p *payer) pay(ctx context.Context) error {
 	now := map[string]bool{}
-	since := time.Unix(0, p.m.activeSince.Load())
+	who, since := p.m.fleet.identity, time.Unix(0, p.m.activeSince.Load())
 	for after := ""; ; {
 		bounded, cancel := context.WithTimeout(ctx, payLimit)
-		rows, err := p.m.Store.OwedFinals(bounded, sql.OwedFilter{Before: since, After: after, Limit: payPage})
+		rows, err := p.m.Store.OwedFinals(bounded, sql.OwedFilter{
+			Manager: who.Manager, Host: who.Host, BootID: who.BootID, Since: since, After: after, Limit: payPage,
+		})
 		cancel()
 		if err != nil {
 			return err
 		}
 		for _, row := range rows {
 			now[row.ID] = true
-			if p.seen[row.ID] {
+			if p.seen[row.ID] || p.m.hooks.isOwn(row.ID) {
 				continue
 			}
-			if err := p.takeOn(ctx, row, true); err != nil {
+			if err := p.takeOn(ctx, row); err != nil {
 				return err
 			}
 		}
@@ -75,11 +77,18 @@ func (p *payer) pay(ctx context.Context) error {
 // payPutOff takes on what found no room. What is not in Postgres yet stays put off.
 func (p *payer) payPutOff(ctx context.Context) error {
 	ids := p.m.hooks.takePutOff()
+	if len(ids) > 0 { // that they ended was only just said
+		bounded, cancel := context.WithTimeout(ctx, payLimit)
+		_ = p.m.journal.Flush(bounded) // else the next round finds them
+		cancel()
+	}
 	for n, id := range ids {
 		err := p.m.hooks.queue.Below(ctx, hooksBound/2)
 		var rows []sql.Process
 		if err == nil {
-			rows, err = p.m.Store.Processes(ctx, sql.ProcessFilter{ID: id})
+			bounded, cancel := context.WithTimeout(ctx, payLimit)
+			rows, err = p.m.Store.Processes(bounded, sql.ProcessFilter{ID: id})
+			cancel()
 		}
 		if err != nil {
 			p.m.hooks.keepPutOff(ids[n:])
@@ -91,7 +100,7 @@ func (p *payer) payPutOff(ctx context.Context) error {
 				continue
 			}
 			found = true
-			if err := p.takeOn(ctx, sql.Owed{Process: row, Gone: true}, false); err != nil {
+			if err := p.takeOn(ctx, sql.Owed{Process: row, Gone: true}); err != nil {
 				p.m.hooks.keepPutOff(ids[n:])
 				return err
 			}
@@ -105,7 +114,7 @@ func (p *payer) payPutOff(ctx context.Context) error {
 
 // takeOn runs the final hooks of a process later, where it is ours: of a source of ours, or of one that is gone and that a
 // manager of our name had.
-func (p *payer) takeOn(ctx context.Context, row sql.Owed, repeated bool) error {
+func (p *payer) takeOn(ctx context.Context, row sql.Owed) error {
 	if err := p.m.hooks.queue.Below(ctx, hooksBound/2); err != nil {
 		return err
 	}
@@ -131,17 +140,18 @@ func (p *payer) takeOn(ctx context.Context, row sql.Owed, repeated bool) error {
 	}
 	p.seen[row.ID] = true
 	if row.Status != sql.ProcessExited {
-		row.Status, row.Cause, row.EndedAt = sql.ProcessExited, causeLost, time.Now()
+		p.m.lose(&row.Process)
 	}
 	if !a.plan.has(configs.HookFinal) {
 		p.m.Logger.Warn("final hooks of a process are dropped: the configuration has none for it any more", "source", row.Source, "process", row.ID)
 		p.m.metrics.Hook(configs.HookFinal, "dropped")
 		row.FinalOwed = false
 		p.m.journal.Process(row.Process)
+		p.m.hooks.paid(row.ID)
 		return nil
 	}
 	e := p.m.hooks.event(a.plan, configs.HookFinal, row.Process)
-	e.Repeated = repeated
+	e.Repeated = !p.m.hooks.isOwn(row.ID)
 	if row.Cause == string(worker.Exited) {
 		e.Outcome = "" // whether its policy expected that is not known any more
 	}

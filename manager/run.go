@@ -118,11 +118,16 @@ func (m *Manager) repairOnce(ctx context.Context) error {
 		if ours || !codes[p.Source] && !nobodys {
 			continue
 		}
-		p.Status, p.Cause, p.EndedAt = sql.ProcessExited, causeLost, time.Now()
-		p.LastLines = append(p.LastLines, keptLines(m.lostKept[p.ID])...)
+		m.lose(&p)
 		m.journal.Process(p)
 	}
 	return nil
+}
+
+// lose closes the row of a process whose manager was killed, with what could not be given back of it.
+func (m *Manager) lose(row *sql.Process) {
+	row.Status, row.Cause, row.EndedAt = sql.ProcessExited, causeLost, time.Now()
+	row.LastLines = append(row.LastLines, keptLines(m.lostKept[row.ID])...)
 }
 
 // statusLoop writes the status hash.

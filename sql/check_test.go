@@ -116,6 +116,11 @@ func TestRights(t *testing.T) {
 		"crawl_source_options UPDATE: GRANT UPDATE ON crawl_source_options TO ROLE",
 		"crawl_source_options DELETE: GRANT DELETE ON crawl_source_options TO ROLE",
 		"crawl_run_facts SELECT: run `crawlkeeper migrate`",
+		"crawl_leaks INSERT: GRANT INSERT ON crawl_leaks TO ROLE",
+		"crawl_leaks DELETE: GRANT DELETE ON crawl_leaks TO ROLE",
+		"crawl_deleted_sources INSERT: GRANT INSERT ON crawl_deleted_sources TO ROLE",
+		"crawl_deleted_sources UPDATE: GRANT UPDATE ON crawl_deleted_sources TO ROLE",
+		"crawl_deleted_sources DELETE: GRANT DELETE ON crawl_deleted_sources TO ROLE",
 		"crawl_runs DELETE: GRANT DELETE ON crawl_runs TO ROLE",
 		"crawl_run_facts DELETE: run `crawlkeeper migrate`",
 		"crawl_logs DELETE: GRANT DELETE ON crawl_logs TO ROLE",
@@ -127,7 +132,7 @@ func TestRights(t *testing.T) {
 	if err != nil || len(kept) != len(missing)-3 {
 		t.Errorf("where all rows are kept: %+v, %v", kept, err)
 	}
-	for _, table := range []string{"crawl_logs", "crawl_processes", "crawl_source_options"} {
+	for _, table := range []string{"crawl_logs", "crawl_processes", "crawl_source_options", "crawl_leaks", "crawl_deleted_sources"} {
 		if n := value[int](t, pg, "SELECT count(*) FROM "+table); n != 0 {
 			t.Errorf("the check left %d rows in %s", n, table)
 		}

@@ -37,6 +37,19 @@ func (s *Store) NoteReturned(ctx context.Context, codes []string) error {
 	return nil
 }
 
+// ForeignSources tells which of these codes another collector has.
+func (s *Store) ForeignSources(ctx context.Context, collector string, codes []string) (map[string]bool, error) {
+	found, err := s.q.ForeignSources(ctx, db.ForeignSourcesParams{Collector: collector, Codes: codes})
+	if err != nil {
+		return nil, fmt.Errorf("list sources of other collectors: %w", err)
+	}
+	foreign := make(map[string]bool, len(found))
+	for _, code := range found {
+		foreign[code] = true
+	}
+	return foreign, nil
+}
+
 // DeletedSources are those that were seen to be deleted before a time and are not there again, under any collector.
 func (s *Store) DeletedSources(ctx context.Context, before time.Time) (map[string]time.Time, error) {
 	rows, err := s.q.DeletedSources(ctx, timestamp(before))

@@ -19,6 +19,7 @@ func TestOwedFinals(t *testing.T) {
 		if source == "young" {
 			p.QueuedAt = at(60)
 		}
+		p.Manager, p.Host, p.BootID = "m", "h", "b"
 		j.Process(p)
 		if source == "paid" { // a later state says that they have run
 			p.Status, p.FinalOwed = ProcessExited, false
@@ -42,10 +43,11 @@ func TestOwedFinals(t *testing.T) {
 		filter OwedFilter
 		want   string
 	}{
-		{OwedFilter{Before: at(60)}, "[a false true other false true gone true true]"},
-		{OwedFilter{Before: at(60), Limit: 1}, "[a false true]"},
-		{OwedFilter{Before: at(60), After: ids[0], Limit: 2}, "[other false true gone true true]"},
-		{OwedFilter{Before: at(61), After: ids[2]}, "[young true true]"},
+		{OwedFilter{Manager: "m", Host: "h", BootID: "b", Since: at(60)}, "[a false true other false true gone true true]"},
+		{OwedFilter{Manager: "m", Host: "h", BootID: "b", Since: at(60), Limit: 1}, "[a false true]"},
+		{OwedFilter{Manager: "m", Host: "h", BootID: "b", Since: at(60), After: ids[0], Limit: 2}, "[other false true gone true true]"},
+		{OwedFilter{Manager: "m", Host: "h", BootID: "b", Since: at(61), After: ids[2]}, "[young true true]"},
+		{OwedFilter{Manager: "m", Host: "other", BootID: "b", After: ids[2]}, "[young true true]"}, // its clock may be another one
 	} {
 		if got := fmt.Sprint(list(c.filter)); got != c.want {
 			t.Errorf("%+v: %s, want %s", c.filter, got, c.want)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"crawlkeeper/sql/internal/db"
 )
 
@@ -42,11 +44,26 @@ func (s *Store) Poll(ctx context.Context, collector string, since Version) (sour
 	if since.collector == collector && since.digest == now.digest {
 		return nil, now, false, nil
 	}
-	// The rows may be newer than the digest, never older: then the next poll reads them once more.
-	if sources, err = s.Sources(ctx, collector); err != nil {
+	if sources, row, err = s.pollRows(ctx, collector); err != nil {
 		return nil, since, false, err
 	}
+	now = versionOf(row, collector)
 	return sources, now, true, nil
+}
+
+// pollRows reads the rows and their digest in one snapshot. Rows that were newer than their digest would be taken for right for
+// ever, once a second change made them what the digest says.
+func (s *Store) pollRows(ctx context.Context, collector string) (sources []Source, row db.PollRow, err error) {
+	one := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	err = pgx.BeginTxFunc(ctx, s.pool, one, func(tx pgx.Tx) error {
+		q := db.New(tx)
+		if row, err = q.Poll(ctx, db.PollParams{Collector: collector}); err != nil {
+			return fmt.Errorf("poll sources: %w", err)
+		}
+		sources, err = s.sources(ctx, q, collector)
+		return err
+	})
+	return sources, row, err
 }
 
 // versionOf keeps a snapshot only where an equal one means equal rows: not on a standby, whose snapshots do not list the

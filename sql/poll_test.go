@@ -1,12 +1,16 @@
 package sql
 
 import (
+	"context"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"crawlkeeper/internal/testenv"
+	"crawlkeeper/sql/internal/db"
 )
 
 // poller remembers the version between polls, as a manager does.
@@ -209,4 +213,47 @@ func TestPollWithPostgresAway(t *testing.T) {
 		_, _, changed, err := p.store.Poll(t.Context(), "news", p.version)
 		return err == nil && !changed
 	})
+}
+
+// beside does something when a statement that contains a text is about to be sent.
+type beside struct {
+	text string
+	do   func()
+}
+
+func (b *beside) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	if b.do != nil && strings.Contains(q.SQL, b.text) {
+		do := b.do
+		b.do = nil
+		do()
+	}
+	return ctx
+}
+func (*beside) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// A source is stopped while a poll is on its way, and started again right after it.
+func TestAPollSeesOneMoment(t *testing.T) {
+	t.Parallel()
+	pg := migrated(t)
+	pg.Exec(t, "INSERT INTO sources (code, collector) VALUES ('a', 'news')")
+	pg.Exec(t, "INSERT INTO crawl_source_options (code, wanted) VALUES ('a', 'up')")
+	config, err := parse(pg.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.ConnConfig.Tracer = &beside{"-- name: Sources ", func() { pg.Exec(t, "UPDATE crawl_source_options SET wanted = 'stopped'") }}
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &poller{t: t, store: &Store{pool: pool, q: db.New(pool), log: testenv.Logger(t)}}
+	t.Cleanup(p.store.Close)
+	seen, _ := p.poll()
+	pg.Exec(t, "UPDATE crawl_source_options SET wanted = 'up'")
+	if sources, changed := p.poll(); changed {
+		seen = sources
+	}
+	if len(seen) != 1 || seen[0].Wanted != "up" {
+		t.Errorf("it is up, and is seen as %+v", seen)
+	}
 }

@@ -81,9 +81,12 @@ func (s *Store) OpenProcesses(ctx context.Context, host string) ([]Process, erro
 
 // OwedFilter chooses processes of which the final hooks are owed.
 type OwedFilter struct {
-	Before time.Time // queued before
-	After  string    // ID of the last one that was seen; "" = from the first on
-	Limit  int       // 0 = all
+	// Not those of this manager from a time on, which pays itself.
+	Manager, Host, BootID string
+	Since                 time.Time
+
+	After string // ID of the last one that was seen; "" = from the first on
+	Limit int    // 0 = all
 }
 
 // Owed is a process of which the final hooks have still to run.
@@ -94,7 +97,9 @@ type Owed struct {
 
 // OwedFinals lists processes of which the final hooks are owed, the oldest first.
 func (s *Store) OwedFinals(ctx context.Context, f OwedFilter) ([]Owed, error) {
-	rows, err := s.q.OwedFinals(ctx, db.OwedFinalsParams{Before: timestamp(f.Before), After: f.After, MaxRows: rowLimit(f.Limit)})
+	rows, err := s.q.OwedFinals(ctx, db.OwedFinalsParams{
+		Since: timestamp(f.Since), Manager: f.Manager, Host: f.Host, BootID: f.BootID, After: f.After, MaxRows: rowLimit(f.Limit),
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list owed final hooks: %w", err)
 	}

@@ -34,6 +34,8 @@ func prunable(t *testing.T, pg *testenv.PG) {
 	} {
 		pg.Exec(t, "INSERT INTO crawl_logs (source_code, created_at, message) VALUES (nullif($1, ''), now() - nullif($2, '')::interval, $3)", l.source, l.age, l.message)
 	}
+	pg.Exec(t, `INSERT INTO crawl_processes (id, source, kind, manager, host, boot_id, command, status, queued_at, ended_at, dir, final_owed)
+		VALUES (gen_random_uuid(), 'a', 'crawler', '', '', '', '[]', 'exited', now() - interval '9 day', now() - interval '9 day', 'stays: owed', true)`)
 	for _, p := range []struct{ source, status, ended, dir string }{
 		{"a", "exited", "1 day", "stays: young"}, {"a", "exited", "9 day", "goes"}, {"gone", "exited", "9 day", "goes: no source"},
 		{"a", "running", "", "stays: running"}, {"a", "queued", "9 day", "stays: not exited, it says"}, {"theirs", "exited", "9 day", "stays: theirs"},
@@ -85,7 +87,7 @@ func TestPrune(t *testing.T) {
 				}
 			}
 			for what, want := range map[string]int{
-				"crawl_runs WHERE error": 7, "crawl_run_facts WHERE tick_id": 7, "crawl_logs WHERE message": 3, "crawl_processes WHERE dir": 4,
+				"crawl_runs WHERE error": 7, "crawl_run_facts WHERE tick_id": 7, "crawl_logs WHERE message": 3, "crawl_processes WHERE dir": 5,
 			} {
 				stay := value[int](t, pg, "SELECT count(*) FROM "+what+" LIKE 'stays%'")
 				if gone := value[int](t, pg, "SELECT count(*) FROM "+what+" LIKE 'goes%'"); stay != want || gone != 0 {

@@ -59,6 +59,13 @@ var attempts = []attempt{
 	{"crawl_processes", "INSERT", (*db.Queries).TryInsertProcesses},
 	{"crawl_processes", "UPDATE", (*db.Queries).TryUpdateProcesses},
 	{"crawl_run_facts", "SELECT", (*db.Queries).TryReadFacts},
+	{"crawl_leaks", "SELECT", (*db.Queries).TryReadLeaks},
+	{"crawl_leaks", "INSERT", (*db.Queries).TryInsertLeaks},
+	{"crawl_leaks", "DELETE", (*db.Queries).TryDeleteLeaks},
+	{"crawl_deleted_sources", "SELECT", (*db.Queries).TryReadDeleted},
+	{"crawl_deleted_sources", "INSERT", (*db.Queries).TryInsertDeleted},
+	{"crawl_deleted_sources", "UPDATE", (*db.Queries).TryUpdateDeleted},
+	{"crawl_deleted_sources", "DELETE", (*db.Queries).TryDeleteDeleted},
 }
 
 // Rights does what the manager does, in one transaction that is rolled back, and returns what was refused.

@@ -64,7 +64,11 @@ func (h History) Open() bool { return h.Target != "" && !h.Done }
 // Sources reads all sources of a collector, ordered by code. Of several rows with one code the first counts; the others are
 // reported once in the log.
 func (s *Store) Sources(ctx context.Context, collector string) ([]Source, error) {
-	rows, err := s.q.Sources(ctx, collector)
+	return s.sources(ctx, s.q, collector)
+}
+
+func (s *Store) sources(ctx context.Context, q *db.Queries, collector string) ([]Source, error) {
+	rows, err := q.Sources(ctx, collector)
 	if err != nil {
 		return nil, fmt.Errorf("read sources: %w", err)
 	}

@@ -33,17 +33,17 @@ func redisUses(k configs.Redis, code string) []redisUse {
 			{"eval", "return 0", 1, manager}, {"get", manager}, {"set", manager, "", "px", 1}, {"pexpire", manager, 1}, {"del", manager},
 		}},
 		{name: due, commands: [][]any{
-			{"eval", "return 0", 1, due}, {"hget", due, code}, {"hset", due, code, ""}, {"hdel", due, code}, {"hgetall", due},
+			{"eval", "return 0", 1, due}, {"hget", due, code}, {"hset", due, code, ""}, {"hdel", due, code}, {"hgetall", due}, {"hmget", due, code},
 		}},
 		{name: list, commands: [][]any{
-			{"eval", "return 0", 1, list}, {"llen", list}, {"lpush", list, ""}, {"del", list},
+			{"eval", "return 0", 1, list}, {"llen", list}, {"lpush", list, ""}, {"del", list}, {"exists", list},
 		}},
 		{name: k.Control(), channel: true, commands: [][]any{{"subscribe", k.Control()}, {"publish", k.Control(), ""}}},
 		{name: k.Replies(), channel: true, commands: [][]any{{"subscribe", k.Replies()}, {"publish", k.Replies(), ""}}},
 		{name: k.Events(), channel: true, commands: [][]any{{"publish", k.Events(), ""}}},
 	}
 	for _, key := range k.Clean(code) {
-		uses = append(uses, redisUse{name: key, commands: [][]any{{"eval", "return 0", 1, key}, {"del", key}}})
+		uses = append(uses, redisUse{name: key, commands: [][]any{{"eval", "return 0", 1, key}, {"del", key}, {"exists", key}}})
 	}
 	return uses
 }

@@ -276,7 +276,7 @@ func set(t *testing.T, c *clinic, key string) {
 }
 
 // enoughRights are all that a user of Redis needs.
-const enoughRights = "+ping +info +time +eval +evalsha +multi +discard +type +get +set +del +hget +hset +hdel +hlen +hgetall +hvals +pexpire +pttl +llen +lpush +publish +subscribe +unsubscribe"
+const enoughRights = "+ping +info +time +eval +evalsha +multi +discard +type +get +set +del +exists +hget +hmget +hset +hdel +hlen +hgetall +hvals +pexpire +pttl +llen +lpush +publish +subscribe +unsubscribe"
 
 func TestDoctorTestsTheRightsInRedis(t *testing.T) {
 	t.Parallel()
@@ -288,7 +288,7 @@ func TestDoctorTestsTheRightsInRedis(t *testing.T) {
 		"enough":     {"~crawler:* &crawler:* " + enoughRights, levelFine, []string{`the user "of redis.url" may do all`}},
 		"no command": {"~crawler:* &crawler:* +@all -hset -eval", levelBad, []string{`the user "k" may not EVAL, HSET on crawler:status`, "ACL SETUSER k +eval +hset ~crawler:status"}},
 		"no key":     {"~other:* &* +@all", levelBad, []string{"on crawler:manager", "~crawler:manager"}},
-		"no list":    {"~crawler:status ~crawler:manager ~crawler:last_due &* +@all", levelBad, []string{"may not DEL, EVAL, LLEN, LPUSH on crawler:a:start_urls"}},
+		"no list":    {"~crawler:status ~crawler:manager ~crawler:last_due &* +@all", levelBad, []string{"may not DEL, EVAL, EXISTS, LLEN, LPUSH on crawler:a:start_urls"}},
 		"no channel": {"~* &crawler:events +@all", levelBad, []string{"may not PUBLISH, SUBSCRIBE on crawler:control", "&crawler:control"}},
 		"no multi":   {"~* &* +@all -multi", levelWarn, []string{"the rights cannot be tested"}},
 	} {

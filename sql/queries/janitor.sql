@@ -13,6 +13,11 @@ SELECT d.code, d.at FROM crawl_deleted_sources d
 WHERE d.at < @before::timestamptz AND NOT EXISTS (SELECT 1 FROM sources s WHERE s.code::text = d.code)
 ORDER BY d.at, d.code;
 
+-- name: ForeignSources :many
+-- Which of these another collector has.
+SELECT DISTINCT s.code::text AS code FROM sources s
+WHERE s.code::text = ANY(@codes::text[]) AND s.collector::text IS DISTINCT FROM @collector::text;
+
 -- name: AddLeaks :exec
 INSERT INTO crawl_leaks (at, manager, kind, found, removed)
 SELECT @at::timestamptz, @manager::text, n.kind, n.found, n.removed
@@ -31,7 +36,7 @@ DELETE FROM crawl_leaks WHERE at < @before::timestamptz;
 -- name: CountOldProcesses :one
 SELECT count(*) FROM (
   SELECT 1 FROM crawl_processes o
-  WHERE o.status = 'exited' AND o.ended_at < @before::timestamptz
+  WHERE o.status = 'exited' AND NOT o.final_owed AND o.ended_at < @before::timestamptz
     AND o.source NOT IN (SELECT s.code::text FROM sources s WHERE s.code IS NOT NULL AND s.collector::text <> @collector::text)
   LIMIT @max_rows::bigint) old;
 

@@ -22,10 +22,12 @@ ORDER BY p.id DESC
 LIMIT @max_rows::bigint;
 
 -- name: OwedFinals :many
--- The oldest first. `gone` says that no collector has this source any more.
+-- The oldest first, but for those of one manager from a time on. `gone` says that no collector has this source any more.
 SELECT sqlc.embed(p), (NOT EXISTS (SELECT 1 FROM sources s WHERE s.code::text = p.source))::boolean AS gone
 FROM crawl_processes p
-WHERE p.final_owed AND p.queued_at < @before::timestamptz AND (@after::text = '' OR p.id > nullif(@after::text, '')::uuid)
+WHERE p.final_owed
+  AND NOT (p.queued_at >= @since::timestamptz AND p.manager = @manager::text AND p.host = @host::text AND p.boot_id = @boot_id::text)
+  AND (@after::text = '' OR p.id > nullif(@after::text, '')::uuid)
 ORDER BY p.id
 LIMIT @max_rows::bigint;
 

@@ -4,9 +4,9 @@
 
 -- name: PruneProcesses :execrows
 WITH theirs AS (SELECT s.code::text AS code FROM sources s WHERE s.code IS NOT NULL AND s.collector::text <> @collector::text)
-DELETE FROM crawl_processes p WHERE p.status = 'exited' AND p.ended_at < @before::timestamptz AND p.id IN (
+DELETE FROM crawl_processes p WHERE p.status = 'exited' AND NOT p.final_owed AND p.ended_at < @before::timestamptz AND p.id IN (
   SELECT o.id FROM crawl_processes o
-  WHERE o.status = 'exited' AND o.ended_at < @before::timestamptz AND o.source NOT IN (SELECT t.code FROM theirs t)
+  WHERE o.status = 'exited' AND NOT o.final_owed AND o.ended_at < @before::timestamptz AND o.source NOT IN (SELECT t.code FROM theirs t)
   LIMIT @max_rows::bigint);
 
 -- name: PruneRuns :one

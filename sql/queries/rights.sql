@@ -39,6 +39,27 @@ UPDATE crawl_processes SET status = status WHERE false;
 -- name: TryDeleteProcesses :exec
 DELETE FROM crawl_processes WHERE false;
 
+-- name: TryReadLeaks :exec
+SELECT l.at, l.manager, l.kind, l.found, l.removed FROM crawl_leaks l LIMIT 1;
+
+-- name: TryInsertLeaks :exec
+INSERT INTO crawl_leaks (at, manager, kind, found, removed) VALUES (now(), gen_random_uuid()::text, '', 0, 0);
+
+-- name: TryDeleteLeaks :exec
+DELETE FROM crawl_leaks WHERE false;
+
+-- name: TryReadDeleted :exec
+SELECT d.code, d.at FROM crawl_deleted_sources d LIMIT 1;
+
+-- name: TryInsertDeleted :exec
+INSERT INTO crawl_deleted_sources (code, at) VALUES (gen_random_uuid()::text, now());
+
+-- name: TryUpdateDeleted :exec
+UPDATE crawl_deleted_sources SET at = at WHERE false;
+
+-- name: TryDeleteDeleted :exec
+DELETE FROM crawl_deleted_sources WHERE false;
+
 -- name: TryReadFacts :exec
 SELECT f.run_id, f.tick_id, f.process_id, f.items, f.pages FROM crawl_run_facts f LIMIT 1;
 

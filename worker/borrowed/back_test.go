@@ -270,6 +270,11 @@ func TestAListIsWhole(t *testing.T) {
 	if len(entries) != 200 || unread != 1 || err != nil {
 		t.Errorf("%d entries, %d unread, %v", len(entries), unread, err)
 	}
+	must(t, os.WriteFile(l.List(), []byte(strings.Repeat("{}\n", mostListed-1)), 0o600))
+	must(t, l.register(Key, "crawler:a:x"))
+	if err := l.register(Key, "crawler:a:y"); err == nil {
+		t.Error("more may be registered than is given back")
+	}
 	must(t, os.Truncate(l.List(), mostBytes))
 	if err := l.register(Key, "crawler:a:x"); err == nil {
 		t.Error("a list may grow for ever")

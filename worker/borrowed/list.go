@@ -78,13 +78,14 @@ func appendTo(ctx context.Context, path string, e Entry) error {
 		return fmt.Errorf("encode an entry: %w", err)
 	}
 	line = append(line, '\n')
-	if n := info.Size(); n > 0 {
-		last := make([]byte, 1)
-		if _, err := f.ReadAt(last, n-1); err == nil && last[0] != '\n' {
-			line = append([]byte{'\n'}, line...) // who was before us was killed in the middle
-		}
+	listed, err := io.ReadAll(io.NewSectionReader(f, 0, mostBytes))
+	if err != nil {
+		return fmt.Errorf("read the list: %w", err)
 	}
-	if info.Size()+int64(len(line)) > mostBytes {
+	if n := len(listed); n > 0 && listed[n-1] != '\n' {
+		line = append([]byte{'\n'}, line...) // who was before us was killed in the middle
+	}
+	if info.Size()+int64(len(line)) > mostBytes || bytes.Count(listed, []byte{'\n'}) >= mostListed {
 		return errors.New("the list is full: register a directory instead of the files in it")
 	}
 	if _, err := f.Write(line); err != nil {

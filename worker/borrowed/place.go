@@ -42,7 +42,10 @@ type Owner = syscall.Credential
 
 // MakeTemp makes the directory for temporary files, for one user, who can reach but not list the one above.
 func (p Place) MakeTemp(user *Owner) error {
-	if err := os.MkdirAll(p.Root, 0o711); err != nil {
+	if err := os.MkdirAll(p.Root, rootMode); err != nil {
+		return err
+	}
+	if err := p.checkRoot(); err != nil {
 		return err
 	}
 	if err := os.Mkdir(p.Temp(), 0o700); err != nil {
@@ -51,7 +54,31 @@ func (p Place) MakeTemp(user *Owner) error {
 	if user == nil {
 		return nil
 	}
-	return os.Chown(p.Temp(), int(user.Uid), int(user.Gid))
+	return os.Lchown(p.Temp(), int(user.Uid), int(user.Gid))
+}
+
+const rootMode = 0o711
+
+// checkRoot refuses a directory that somebody else has made: its name can be foretold, it lies where everybody may write,
+// and its owner could put links in the place of what we make in it.
+func (p Place) checkRoot() error {
+	info, err := os.Lstat(p.Root)
+	if err != nil {
+		return err
+	}
+	if !ours(info) {
+		return fmt.Errorf("%s was made by somebody else: look at it, and remove it", p.Root)
+	}
+	if info.Mode().Perm() != rootMode { // whatever our umask
+		return os.Chmod(p.Root, rootMode)
+	}
+	return nil
+}
+
+// ours tells whether something is a directory of our user.
+func ours(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && info.IsDir() && int(st.Uid) == os.Geteuid()
 }
 
 // RemoveTemp removes the directory for temporary files.
@@ -138,7 +165,7 @@ func Places(root string) ([]Place, error) {
 	if err != nil {
 		return nil, gone(err)
 	}
-	if st, ok := info.Sys().(*syscall.Stat_t); !ok || !info.IsDir() || int(st.Uid) != os.Geteuid() {
+	if !ours(info) {
 		return nil, fmt.Errorf("%s is not ours", root)
 	}
 	entries, err := os.ReadDir(root)

@@ -49,7 +49,15 @@ func mountOf(dir *os.Root) (uint64, error) {
 	if err := unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &st); err != nil {
 		return 0, fmt.Errorf("look at its mount: %w", err)
 	}
-	return st.Mnt_id, nil
+	return mountIn(&st), nil
+}
+
+// mountIn is the number of the device where the kernel, older than 5.8, does not number mounts: better than to cross all.
+func mountIn(st *unix.Statx_t) uint64 {
+	if st.Mask&unix.STATX_MNT_ID == 0 {
+		return unix.Mkdev(st.Dev_major, st.Dev_minor)
+	}
+	return st.Mnt_id
 }
 
 // enter opens a directory below an open one. A link is refused; so is what became one after the look: the handle is of
@@ -90,7 +98,7 @@ func (w *walk) same(dir *os.Root, seen fs.FileInfo) error {
 
 // find opens the directory that a path below a root lies in. The caller closes it.
 func find(ctx context.Context, root, rel string) (*walk, *os.Root, string, error) {
-	dir, err := os.OpenRoot(root)
+	dir, err := openAllowed(root)
 	if err != nil {
 		return nil, nil, "", err
 	}

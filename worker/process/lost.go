@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -86,9 +87,10 @@ func (f *fingerprint) bearing(wanted map[uint32]bool) []member {
 		return nil
 	}
 	var out []member
+	self := os.Getpid() // bears the number of a tree while it forks
 	for _, pid := range pids {
 		number, ok := f.of(pid)
-		if !ok || number == unix.RLIM_INFINITY || !wanted[uint32(number>>32)] {
+		if !ok || pid == self || number == unix.RLIM_INFINITY || !wanted[uint32(number>>32)] {
 			continue
 		}
 		if st, ok := readStat(pid); ok && !st.dead() {

@@ -61,7 +61,7 @@ func (q *Queries) CountOldLogs(ctx context.Context, arg CountOldLogsParams) (int
 const countOldProcesses = `-- name: CountOldProcesses :one
 SELECT count(*) FROM (
   SELECT 1 FROM crawl_processes o
-  WHERE o.status = 'exited' AND o.ended_at < $1::timestamptz
+  WHERE o.status = 'exited' AND NOT o.final_owed AND o.ended_at < $1::timestamptz
     AND o.source NOT IN (SELECT s.code::text FROM sources s WHERE s.code IS NOT NULL AND s.collector::text <> $2::text)
   LIMIT $3::bigint) old
 `
@@ -120,6 +120,37 @@ func (q *Queries) DeletedSources(ctx context.Context, before pgtype.Timestamptz)
 			return nil, err
 		}
 		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const foreignSources = `-- name: ForeignSources :many
+SELECT DISTINCT s.code::text AS code FROM sources s
+WHERE s.code::text = ANY($1::text[]) AND s.collector::text IS DISTINCT FROM $2::text
+`
+
+type ForeignSourcesParams struct {
+	Codes     []string
+	Collector string
+}
+
+// Which of these another collector has.
+func (q *Queries) ForeignSources(ctx context.Context, arg ForeignSourcesParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, foreignSources, arg.Codes, arg.Collector)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var code string
+		if err := rows.Scan(&code); err != nil {
+			return nil, err
+		}
+		items = append(items, code)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -108,13 +108,18 @@ func (q *Queries) OpenRuns(ctx context.Context, sources []string) ([]OpenRunsRow
 const owedFinals = `-- name: OwedFinals :many
 SELECT p.id, p.source, p.kind, p.parent, p.manager, p.host, p.boot_id, p.pid, p.start_time, p.fingerprint, p.command, p.binary_path, p.dir, p.status, p.queued_at, p.started_at, p.ended_at, p.exit_code, p.signal, p.cause, p.asked_by, p.last_lines, p.peak_memory, p.cpu_seconds, p.swept, p.evidence, p.final_owed, (NOT EXISTS (SELECT 1 FROM sources s WHERE s.code::text = p.source))::boolean AS gone
 FROM crawl_processes p
-WHERE p.final_owed AND p.queued_at < $1::timestamptz AND ($2::text = '' OR p.id > nullif($2::text, '')::uuid)
+WHERE p.final_owed
+  AND NOT (p.queued_at >= $1::timestamptz AND p.manager = $2::text AND p.host = $3::text AND p.boot_id = $4::text)
+  AND ($5::text = '' OR p.id > nullif($5::text, '')::uuid)
 ORDER BY p.id
-LIMIT $3::bigint
+LIMIT $6::bigint
 `
 
 type OwedFinalsParams struct {
-	Before  pgtype.Timestamptz
+	Since   pgtype.Timestamptz
+	Manager string
+	Host    string
+	BootID  string
 	After   string
 	MaxRows int64
 }
@@ -124,9 +129,16 @@ type OwedFinalsRow struct {
 	Gone         bool
 }
 
-// The oldest first. `gone` says that no collector has this source any more.
+// The oldest first, but for those of one manager from a time on. `gone` says that no collector has this source any more.
 func (q *Queries) OwedFinals(ctx context.Context, arg OwedFinalsParams) ([]OwedFinalsRow, error) {
-	rows, err := q.db.Query(ctx, owedFinals, arg.Before, arg.After, arg.MaxRows)
+	rows, err := q.db.Query(ctx, owedFinals,
+		arg.Since,
+		arg.Manager,
+		arg.Host,
+		arg.BootID,
+		arg.After,
+		arg.MaxRows,
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -9,12 +9,30 @@ import (
 	"context"
 )
 
+const tryDeleteDeleted = `-- name: TryDeleteDeleted :exec
+DELETE FROM crawl_deleted_sources WHERE false
+`
+
+func (q *Queries) TryDeleteDeleted(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, tryDeleteDeleted)
+	return err
+}
+
 const tryDeleteFacts = `-- name: TryDeleteFacts :exec
 DELETE FROM crawl_run_facts WHERE false
 `
 
 func (q *Queries) TryDeleteFacts(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, tryDeleteFacts)
+	return err
+}
+
+const tryDeleteLeaks = `-- name: TryDeleteLeaks :exec
+DELETE FROM crawl_leaks WHERE false
+`
+
+func (q *Queries) TryDeleteLeaks(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, tryDeleteLeaks)
 	return err
 }
 
@@ -54,6 +72,24 @@ func (q *Queries) TryDeleteRuns(ctx context.Context) error {
 	return err
 }
 
+const tryInsertDeleted = `-- name: TryInsertDeleted :exec
+INSERT INTO crawl_deleted_sources (code, at) VALUES (gen_random_uuid()::text, now())
+`
+
+func (q *Queries) TryInsertDeleted(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, tryInsertDeleted)
+	return err
+}
+
+const tryInsertLeaks = `-- name: TryInsertLeaks :exec
+INSERT INTO crawl_leaks (at, manager, kind, found, removed) VALUES (now(), gen_random_uuid()::text, '', 0, 0)
+`
+
+func (q *Queries) TryInsertLeaks(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, tryInsertLeaks)
+	return err
+}
+
 const tryInsertOptions = `-- name: TryInsertOptions :exec
 INSERT INTO crawl_source_options (code) VALUES (gen_random_uuid()::text)
 `
@@ -73,12 +109,30 @@ func (q *Queries) TryInsertProcesses(ctx context.Context) error {
 	return err
 }
 
+const tryReadDeleted = `-- name: TryReadDeleted :exec
+SELECT d.code, d.at FROM crawl_deleted_sources d LIMIT 1
+`
+
+func (q *Queries) TryReadDeleted(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, tryReadDeleted)
+	return err
+}
+
 const tryReadFacts = `-- name: TryReadFacts :exec
 SELECT f.run_id, f.tick_id, f.process_id, f.items, f.pages FROM crawl_run_facts f LIMIT 1
 `
 
 func (q *Queries) TryReadFacts(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, tryReadFacts)
+	return err
+}
+
+const tryReadLeaks = `-- name: TryReadLeaks :exec
+SELECT l.at, l.manager, l.kind, l.found, l.removed FROM crawl_leaks l LIMIT 1
+`
+
+func (q *Queries) TryReadLeaks(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, tryReadLeaks)
 	return err
 }
 
@@ -125,6 +179,15 @@ SELECT s.code, s.collector, s.adapter, s.enabled, s.interval_seconds, s.backfill
 
 func (q *Queries) TryReadSources(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, tryReadSources)
+	return err
+}
+
+const tryUpdateDeleted = `-- name: TryUpdateDeleted :exec
+UPDATE crawl_deleted_sources SET at = at WHERE false
+`
+
+func (q *Queries) TryUpdateDeleted(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, tryUpdateDeleted)
 	return err
 }
 
