@@ -7,8 +7,10 @@ LDFLAGS  := -s -w -X main.version=$(VERSION)
 SQLC     := CGO_ENABLED=0 go tool -modfile=internal/tools/sqlc.mod sqlc
 LINT     := go tool -modfile=internal/tools/lint.mod golangci-lint
 PACKAGES ?= ./...
+BENCHED   = $(sort $(patsubst %/,./%,$(dir $(shell git grep -l 'func Benchmark' -- '*_test.go'))))
+FLEETS    = 10,100,1000
 
-.PHONY: help setup build demo demo-scrapy test test-long lint fix gen bench clean
+.PHONY: help setup build demo demo-scrapy test test-long lint fix gen bench bench-go bench-fleet clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,8 +53,15 @@ gen: ## generate code anew: queries, the configuration's schema
 	$(SQLC) generate -f sql/sqlc.yaml
 	go generate ./...
 
-bench: ## Go benchmarks of the hot paths
-	go test -run '^$$' -bench . -benchmem $(PACKAGES)
+bench: $(if $(N),,bench-go) bench-fleet ## what it costs: hot paths and whole fleets (N=1000: a fleet of that size alone)
+
+bench-go: ## Go benchmarks of the hot paths, for benchstat (COUNT=10, PACKAGES=./sql)
+	@./internal/tools/setup.sh servers >&2
+	go test -run '^$$' -bench . -benchmem -count $(or $(COUNT),1) $(if $(filter ./...,$(PACKAGES)),$(BENCHED),$(PACKAGES))
+
+bench-fleet: build ## whole fleets beside a floor (N=10,100,1000 JSON=1 ARGS='-rest 60s')
+	@./internal/tools/setup.sh servers >&2
+	@go run ./internal/bench -n $(or $(N),$(FLEETS)) $(if $(JSON),-json) $(ARGS)
 
 clean: ## remove what was built
 	rm -rf bin
