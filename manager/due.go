@@ -160,6 +160,7 @@ func (f *fleet) push(sources []*source) {
 	if len(pushes) == 0 {
 		return
 	}
+	f.noteNext() // before lists asks
 	f.lists.Push(pushes, func(results []pushResult) {
 		at := f.clock.now()
 		f.inbox.put(func() {

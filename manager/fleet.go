@@ -71,6 +71,7 @@ type fleet struct {
 
 	inbox *inbox
 	alive atomic.Int64 // when the loop turned last, in ns since it began; read by others
+	next  atomic.Int64 // when the first of the heap is to be looked at, likewise
 	clock clock
 
 	watched atomic.Bool   // there are alerts; written by Run, read by others
@@ -108,6 +109,7 @@ func (f *fleet) init() {
 	f.inbox = newInbox()
 	f.kill = make(chan struct{})
 	f.killAll = sync.OnceFunc(func() { close(f.kill) })
+	f.next.Store(int64(noTime))
 	f.clock.began = time.Now()
 	f.offset = f.clock.now().offset()
 	f.sources = map[string]*source{}
@@ -176,6 +178,7 @@ func (f *fleet) runOnce(now moment) time.Duration {
 	f.turn(now)
 	f.look(now)
 	f.alerts.turn(time.Now())
+	f.noteNext()
 	if len(f.heap) == 0 {
 		return housekeeping
 	}
@@ -186,6 +189,20 @@ func (f *fleet) runOnce(now moment) time.Duration {
 }
 
 func (f *fleet) beat() { f.alive.Store(int64(time.Since(f.clock.began))) }
+
+// noteNext says to others what soon is about.
+func (f *fleet) noteNext() {
+	next := noTime
+	if len(f.heap) > 0 {
+		next = f.heap[0].heapAt
+	}
+	f.next.Store(int64(next))
+}
+
+// soon says how long it is until the next tick falls due; it may be past for as long as the loop is busy. Any goroutine.
+func (f *fleet) soon() time.Duration {
+	return time.Duration(f.next.Load()) - time.Since(f.clock.began)
+}
 
 // stuckFor says how long the loop has not turned. Any goroutine.
 func (f *fleet) stuckFor() time.Duration {
