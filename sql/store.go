@@ -22,6 +22,9 @@ const connectTimeout = 5 * time.Second
 // closeLimit is for the goodbyes to the server: one that is frozen would hold them up for 15 s.
 const closeLimit = time.Second
 
+// pingAfter is how long a connection was idle before it is tried with a ping. The poll's, which is used every second, is never.
+const pingAfter = 3 * time.Second
+
 // Store reads from the database, and writes for the command line. It is safe for concurrent use. Callers give each call a context
 // with a deadline: a server that is frozen answers nothing.
 type Store struct {
@@ -87,5 +90,6 @@ func parse(url string) (*pgxpool.Config, error) {
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = connectTimeout
 	}
+	config.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > pingAfter }
 	return config, nil
 }

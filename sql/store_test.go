@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"crawlkeeper/internal/testenv"
 )
 
@@ -27,4 +29,18 @@ func TestCloseDoesNotWaitForAFrozenServer(t *testing.T) {
 		t.Errorf("Close took %v", took)
 	}
 	pg.Continue(t)
+}
+
+// The poll comes every second, and sometimes a little later: a ping would double what a manager at rest asks of Postgres.
+func TestTheConnectionOfThePollIsNotPinged(t *testing.T) {
+	t.Parallel()
+	config, err := parse("postgres://localhost/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for idle, want := range map[time.Duration]bool{1100 * time.Millisecond: false, 4 * time.Second: true} {
+		if got := config.ShouldPing(t.Context(), pgxpool.ShouldPingParams{IdleDuration: idle}); got != want {
+			t.Errorf("idle for %v: pinged is %v, want %v", idle, got, want)
+		}
+	}
 }
