@@ -2,6 +2,8 @@ package manager
 
 import (
 	"bytes"
+	"crypto/sha1" //nolint:gosec // what version 5 of a UUID is made of
+	"encoding/hex"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -27,8 +29,22 @@ const (
 var tickSpace = uuid.MustParse("6f1d7a0e-5c8b-4b1e-9f58-3a1f0a7b52c4")
 
 // tickID is a function of source and due time.
-func tickID(code string, due time.Time) string {
-	return uuid.NewSHA1(tickSpace, []byte(code+"\x00"+strconv.FormatInt(due.UnixMicro(), 10))).String()
+func tickID(code string, due time.Time) string { return string(appendTickID(nil, code, due)) }
+
+// appendTickID appends it: a UUID of version 5.
+func appendTickID(b []byte, code string, due time.Time) []byte {
+	named := append(make([]byte, 0, 256), tickSpace[:]...)
+	named = append(append(named, code...), 0)
+	sum := sha1.Sum(strconv.AppendInt(named, due.UnixMicro(), 10)) //nolint:gosec // a name, no secret
+	sum[6] = sum[6]&0x0f | 0x50
+	sum[8] = sum[8]&0x3f | 0x80
+	for i, part := range [][]byte{sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16]} {
+		if i > 0 {
+			b = append(b, '-')
+		}
+		b = hex.AppendEncode(b, part)
+	}
+	return b
 }
 
 // tick is what asks a crawler for one run.
@@ -45,74 +61,68 @@ type tick struct {
 // encode writes the tick in one of the shapes of the contract. The old fields come first and read, byte for byte, as
 // Python's json.dumps writes them.
 func (t tick) encode(shape string) []byte {
-	var b bytes.Buffer
+	b := make([]byte, 0, 256+len(t.payload))
 	switch shape {
 	case configs.TickBare:
 		if t.trigger == triggerManual { // the old crawlers know no such word
 			t.trigger = triggerSchedule
 		}
-		b.WriteByte('{')
-		t.old(&b)
+		b = t.appendOld(append(b, '{'))
 	case configs.TickScrapyRedis:
-		b.WriteString(`{"url": `)
-		b.Write(quote(tickURL(t.payload, t.url)))
-		b.WriteString(`, "meta": {`)
-		t.full(&b)
-		b.WriteByte('}')
+		b = appendQuoted(append(b, `{"url": `...), tickURL(t.payload, t.url))
+		b = t.appendFull(append(b, `, "meta": {`...))
+		b = append(b, '}')
 	default:
-		b.WriteByte('{')
-		t.full(&b)
+		b = t.appendFull(append(b, '{'))
 	}
-	b.WriteByte('}')
-	return b.Bytes()
+	return append(b, '}')
 }
 
-func (t tick) old(b *bytes.Buffer) {
-	b.WriteString(`"trigger": `)
-	b.Write(quote(t.trigger))
-	b.WriteString(`, "backfill_hours": `)
+func (t tick) appendOld(b []byte) []byte {
+	b = appendQuoted(append(b, `"trigger": `...), t.trigger)
+	b = append(b, `, "backfill_hours": `...)
 	if t.backfill == nil {
-		b.WriteString("null")
+		b = append(b, "null"...)
 	} else {
-		b.WriteString(strconv.Itoa(*t.backfill))
+		b = strconv.AppendInt(b, int64(*t.backfill), 10)
 	}
 	if !t.history.Open() {
-		return
+		return b
 	}
-	b.WriteString(`, "history": {"target": `)
-	b.Write(quote(t.history.Target))
-	b.WriteString(`, "position": `)
+	b = appendQuoted(append(b, `, "history": {"target": `...), t.history.Target)
+	b = append(b, `, "position": `...)
 	if t.history.Position == "" {
-		b.WriteString("null")
+		b = append(b, "null"...)
 	} else {
-		b.Write(quote(t.history.Position))
+		b = appendQuoted(b, t.history.Position)
 	}
-	b.WriteByte('}')
+	return append(b, '}')
 }
 
 // ownFields win over those of a payload.
 var ownFields = []string{"trigger", "backfill_hours", "history", "tick_id", "due_at"}
 
-func (t tick) full(b *bytes.Buffer) {
-	t.old(b)
-	b.WriteString(`, "tick_id": "` + tickID(t.code, t.due) + `", "due_at": "`)
-	b.WriteString(status.Isoformat(t.due))
-	b.WriteByte('"')
+func (t tick) appendFull(b []byte) []byte {
+	b = appendTickID(append(t.appendOld(b), `, "tick_id": "`...), t.code, t.due)
+	b = status.AppendIsoformat(append(b, `", "due_at": "`...), t.due)
+	b = append(b, '"')
 	fields := payloadFields(t.payload)
 	if _, ok := fields["url"]; !ok && t.url != "" {
 		if fields == nil {
 			fields = map[string]json.RawMessage{}
 		}
-		fields["url"] = quote(t.url)
+		fields["url"] = appendQuoted(nil, t.url)
+	}
+	if len(fields) == 0 {
+		return b
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if !slices.Contains(ownFields, name) {
-			b.WriteString(", ")
-			b.Write(quote(name))
-			b.WriteString(": ")
-			b.Write(fields[name])
+			b = appendQuoted(append(b, ", "...), name)
+			b = append(append(b, ": "...), fields[name]...)
 		}
 	}
+	return b
 }
 
 // payloadFields is nil where the payload is no object.
@@ -133,10 +143,24 @@ func tickURL(payload json.RawMessage, adapter string) string {
 	return adapter
 }
 
-func quote(s string) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
+// appendQuoted appends a string as JSON.
+func appendQuoted(b []byte, s string) []byte {
+	if plain(s) {
+		return append(append(append(b, '"'), s...), '"')
+	}
+	var quoted bytes.Buffer
+	e := json.NewEncoder(&quoted)
 	e.SetEscapeHTML(false)
 	_ = e.Encode(s) // a string can always be encoded
-	return bytes.TrimSpace(b.Bytes())
+	return append(b, bytes.TrimSpace(quoted.Bytes())...)
+}
+
+// plain tells whether a string stands in JSON as it is.
+func plain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }

@@ -1,9 +1,12 @@
 package manager
 
 import (
+	"bytes"
 	"encoding/json"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"crawlkeeper/configs"
 	"crawlkeeper/sql"
@@ -92,4 +95,21 @@ func TestCodes(t *testing.T) {
 			t.Errorf("%q: %v", code, err)
 		}
 	}
+}
+
+// Strings that need no escapes take a short way.
+func TestTextsAreQuotedAsJSON(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[ -~]{0,3}`)).Draw(r, "text")
+		var want bytes.Buffer
+		e := json.NewEncoder(&want)
+		e.SetEscapeHTML(false)
+		if err := e.Encode(text); err != nil {
+			r.Fatal(err)
+		}
+		if got := string(appendQuoted([]byte("x"), text)) + "\n"; got != "x"+want.String() {
+			r.Errorf("%q is written as %s", text, got)
+		}
+	})
 }
