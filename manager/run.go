@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"crawlkeeper/sql"
@@ -136,8 +137,10 @@ func (m *Manager) statusLoop(ctx context.Context) error {
 	ticker := time.NewTicker(m.conf.Manager.StatusInterval)
 	defer ticker.Stop()
 	said := ""
+	var entries []statusEntry
 	for {
-		err := m.writeStatus(ctx, w)
+		var err error
+		entries, err = m.writeStatus(ctx, w, entries)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -155,29 +158,32 @@ func (m *Manager) statusLoop(ctx context.Context) error {
 	}
 }
 
-func (m *Manager) writeStatus(ctx context.Context, w *status.Writer) error {
-	type entry struct {
-		code   string
-		record status.Record
-	}
-	entries, ok := query(ctx, m.fleet, func() []entry {
+// statusEntry is the record of a source, on its way to the writer.
+type statusEntry struct {
+	code   string
+	record status.Record
+}
+
+// writeStatus writes once. It returns the entries, which the next write fills anew.
+func (m *Manager) writeStatus(ctx context.Context, w *status.Writer, entries []statusEntry) ([]statusEntry, error) {
+	filled, ok := query(ctx, m.fleet, func() []statusEntry {
 		if !m.fleet.loaded {
 			return nil
 		}
-		entries := make([]entry, 0, len(m.fleet.sources))
+		entries = slices.Grow(entries[:0], len(m.fleet.sources)+1) // never nil
 		for code, r := range m.fleet.records() {
-			entries = append(entries, entry{code, *r})
+			entries = append(entries, statusEntry{code, *r})
 		}
 		return entries
 	})
-	if !ok || entries == nil {
-		return ctx.Err()
+	if !ok || filled == nil {
+		return nil, ctx.Err() // the fleet may still be filling the others
 	}
 	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
 	defer cancel()
-	return w.Write(ctx, func(yield func(string, *status.Record) bool) {
-		for i := range entries {
-			if !yield(entries[i].code, &entries[i].record) {
+	return filled, w.Write(ctx, func(yield func(string, *status.Record) bool) {
+		for i := range filled {
+			if !yield(filled[i].code, &filled[i].record) {
 				return
 			}
 		}
