@@ -22,6 +22,9 @@ const (
 // calm is how long a fleet that was stirred up gets before the next figure.
 const calm = 3 * time.Second
 
+// rested is how long after its start a fleet is at rest. Backends of Postgres that are idle tell what they did within 10 s.
+const rested = 11 * time.Second
+
 // shutdownLimit is far above what a manager may take whose crawlers end at once.
 const shutdownLimit = time.Minute
 
@@ -74,7 +77,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 func (w *world) atRest(ctx context.Context, f *figures, manager *process.Process, taker *taker) error {
-	if err := sleep(ctx, calm); err != nil {
+	if err := sleep(ctx, rested); err != nil {
 		return err
 	}
 	taker.forget()

@@ -62,8 +62,11 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		}
 		o.sizes = append(o.sizes, n)
 	}
-	if o.interval < time.Second || o.interval%time.Second != 0 || o.rest < 2*o.interval {
-		return o, errors.New("-interval takes whole seconds, and -rest at least two of them")
+	if o.interval < time.Second || o.interval%time.Second != 0 || o.rest < time.Second {
+		return o, errors.New("-interval takes whole seconds, and -rest at least one")
+	}
+	if o.check && o.rest < 2*o.interval {
+		return o, errors.New("-check judges intervals: -rest takes at least two of them")
 	}
 	return o, nil
 }
