@@ -75,11 +75,14 @@ func TestADirectoryThatSomebodyElseHasMade(t *testing.T) {
 		t.Error("a link is used")
 	}
 	must(t, os.Remove(root))
-	must(t, os.Mkdir(root, 0o700)) // as a manager with a umask of 077 makes it
-	if err := (Place{root, "p1"}).MakeTemp(&Owner{Uid: 65534, Gid: 65534}); err != nil {
-		t.Error(err)
+	must(t, os.Mkdir(root, 0o755)) // of our own, for other things too
+	must(t, (Place{root, "p1"}).MakeTemp(&Owner{Uid: 65534, Gid: 65534}))
+	if info, err := os.Stat(root); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("a directory that was there before is changed: %v, %v", info.Mode(), err)
 	}
-	if info, err := os.Stat(root); err != nil || info.Mode().Perm() != 0o711 {
+	fresh := filepath.Join(t.TempDir(), "manager")
+	must(t, (Place{fresh, "p1"}).MakeTemp(nil))
+	if info, err := os.Stat(fresh); err != nil || info.Mode().Perm() != 0o711 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 }

@@ -42,10 +42,7 @@ type Owner = syscall.Credential
 
 // MakeTemp makes the directory for temporary files, for one user, who can reach but not list the one above.
 func (p Place) MakeTemp(user *Owner) error {
-	if err := os.MkdirAll(p.Root, rootMode); err != nil {
-		return err
-	}
-	if err := p.checkRoot(); err != nil {
+	if err := p.makeRoot(); err != nil {
 		return err
 	}
 	if err := os.Mkdir(p.Temp(), 0o700); err != nil {
@@ -59,18 +56,23 @@ func (p Place) MakeTemp(user *Owner) error {
 
 const rootMode = 0o711
 
-// checkRoot refuses a directory that somebody else has made: its name can be foretold, it lies where everybody may write,
-// and its owner could put links in the place of what we make in it.
-func (p Place) checkRoot() error {
+// makeRoot refuses a directory that somebody else has made: its name can be foretold, it lies where everybody may write, and
+// its owner could put links in the place of what we make in it. One that is there already is left as it is.
+func (p Place) makeRoot() error {
+	if err := os.MkdirAll(filepath.Dir(p.Root), rootMode); err != nil {
+		return err
+	}
+	if err := os.Mkdir(p.Root, rootMode); err == nil {
+		return os.Chmod(p.Root, rootMode) // whatever our umask
+	} else if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
 	info, err := os.Lstat(p.Root)
 	if err != nil {
 		return err
 	}
 	if !ours(info) {
 		return fmt.Errorf("%s was made by somebody else: look at it, and remove it", p.Root)
-	}
-	if info.Mode().Perm() != rootMode { // whatever our umask
-		return os.Chmod(p.Root, rootMode)
 	}
 	return nil
 }
