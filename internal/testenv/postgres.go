@@ -144,6 +144,9 @@ func (p *PG) with(t testing.TB, f func(context.Context, *pgx.Conn) error) {
 // Stop ends the server: clients lose their connections and get no new ones. Only for [OwnPostgres], as what follows.
 func (p *PG) Stop(t testing.TB) { t.Helper(); p.control(t, p.server.Stop) }
 
+// Kill ends the server and its backends by SIGKILL.
+func (p *PG) Kill(t testing.TB) { t.Helper(); p.control(t, p.server.Kill) }
+
 // Start starts it again on the same port, with its data.
 func (p *PG) Start(t testing.TB) { t.Helper(); p.control(t, p.server.Start) }
 

@@ -88,6 +88,23 @@ func (p *Postgres) Stop(ctx context.Context) error {
 	return p.stop(ctx, syscall.SIGINT)
 }
 
+// Kill ends the server and all its backends by SIGKILL. What was committed is kept where synchronous_commit is on: the
+// kernel has it.
+func (p *Postgres) Kill(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.process == nil {
+		return nil
+	}
+	backends := children(p.process.process.Pid)
+	err := p.process.stop(ctx, syscall.SIGKILL)
+	for _, pid := range backends { // they would notice by themselves, but hold shared memory until then
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	p.process = nil
+	return err
+}
+
 // Pause freezes the server and all its backends: connections stay open and nothing answers.
 func (p *Postgres) Pause() error { return p.signalAll(syscall.SIGSTOP) }
 

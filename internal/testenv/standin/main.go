@@ -14,8 +14,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"runtime/debug"
 	"strconv"
+	"syscall"
 	"time"
 )
 
@@ -30,12 +32,14 @@ type options struct {
 	output outputOptions
 	ticks  tickOptions
 	sick   sickOptions
+	obey   bool
 }
 
 func main() {
 	debug.SetGCPercent(50)
 	var o options
 	flag.StringVar(&o.code, "code", os.Getenv("CRAWLKEEPER_SOURCE"), "source `code`")
+	flag.BoolVar(&o.obey, "obey", false, "exit with 0 on SIGUSR1, with 1 on SIGUSR2, fork 200 times on SIGHUP")
 	flag.StringVar(&o.role, "role", "crawler", "what a child is to do (set by its parent)")
 	o.life.register()
 	o.greed.register()
@@ -57,7 +61,10 @@ func run(o *options) error {
 	if o.role != "crawler" {
 		return o.tree.play(o.role)
 	}
-	signals := o.life.catchSignals()
+	signals, orders := o.life.catchSignals(), make(chan os.Signal, 1)
+	if o.obey {
+		signal.Notify(orders, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGHUP)
+	}
 	if err := o.greed.take(); err != nil {
 		return err
 	}
@@ -69,6 +76,9 @@ func run(o *options) error {
 	}
 	if err := o.output.write(&o.sick); err != nil {
 		return err
+	}
+	if o.obey {
+		go o.tree.obey(orders)
 	}
 	if o.ticks.take {
 		go o.ticks.loop(o.code, &o.sick)

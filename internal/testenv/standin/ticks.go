@@ -14,6 +14,7 @@ type tickOptions struct {
 	runs    bool
 	runFor  time.Duration
 	outcome string
+	process bool
 }
 
 func (o *tickOptions) register() {
@@ -21,6 +22,7 @@ func (o *tickOptions) register() {
 	flag.BoolVar(&o.runs, "runs", false, "keep a row of crawl_runs for each, by CRAWLKEEPER_POSTGRES_URL")
 	flag.DurationVar(&o.runFor, "run-for", 0, "`time` that a run takes")
 	flag.StringVar(&o.outcome, "outcome", "succeeded", "`status` of a run at its end")
+	flag.BoolVar(&o.process, "process-column", false, "write CRAWLKEEPER_PROCESS_ID into the column process of crawl_runs")
 }
 
 const retryPause = 50 * time.Millisecond
@@ -92,8 +94,12 @@ func (o *tickOptions) crawl(code, tick string, sick *sickOptions) error {
 		return fmt.Errorf("open run: %w", err)
 	}
 	defer db.close()
-	id, err := db.query("INSERT INTO crawl_runs (source_code, status, trigger, started_at) VALUES (" +
-		quote(code) + ", 'running', " + quote(fields.Trigger) + ", clock_timestamp()) RETURNING id")
+	column, value := "", ""
+	if o.process {
+		column, value = ", process", ", "+quote(os.Getenv("CRAWLKEEPER_PROCESS_ID"))
+	}
+	id, err := db.query("INSERT INTO crawl_runs (source_code, status, trigger, started_at" + column + ") VALUES (" +
+		quote(code) + ", 'running', " + quote(fields.Trigger) + ", clock_timestamp()" + value + ") RETURNING id")
 	if err != nil {
 		return fmt.Errorf("open run: %w", err)
 	}

@@ -67,6 +67,22 @@ func (t *treeOptions) grow() error {
 	return nil
 }
 
+// obey does what signals ask for.
+func (t *treeOptions) obey(orders <-chan os.Signal) {
+	for order := range orders {
+		switch order {
+		case syscall.SIGUSR1:
+			os.Exit(0)
+		case syscall.SIGUSR2:
+			os.Exit(1)
+		case syscall.SIGHUP:
+			storm := *t
+			storm.storm = 200
+			_ = storm.start("storm", true)
+		}
+	}
+}
+
 // play is the life of a child.
 func (t *treeOptions) play(role string) error {
 	switch role {

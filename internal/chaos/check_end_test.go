@@ -1,0 +1,239 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// tick is one that a crawler took.
+type tick struct {
+	code    string
+	taken   time.Time
+	Trigger string    `json:"trigger"`
+	Due     time.Time `json:"due_at"`
+}
+
+func (r *round) ticks() []tick {
+	lines, err := r.reports.Client(r.t).LRange(r.t.Context(), "starts:ticks", 0, -1).Result()
+	if err != nil {
+		r.t.Error(err)
+	}
+	out := make([]tick, 0, len(lines))
+	for _, line := range lines {
+		f := strings.SplitN(line, " ", 3)
+		ns, _ := strconv.ParseInt(f[1], 10, 64)
+		k := tick{code: f[0], taken: time.Unix(0, ns)}
+		if err := json.Unmarshal([]byte(f[2]), &k); err != nil {
+			r.violated("3 ticks can be read", k.code, line)
+			continue
+		}
+		out = append(out, k)
+	}
+	slices.SortFunc(out, func(a, b tick) int { return a.taken.Compare(b.taken) })
+	return out
+}
+
+// checkTwice finds due times that were taken twice while Redis kept its data.
+func (r *round) checkTwice(ticks []tick) {
+	type due struct {
+		code string
+		at   int64
+	}
+	first := make(map[due]tick)
+	for _, k := range ticks {
+		if k.Trigger == "manual" {
+			continue
+		}
+		key := due{k.code, k.Due.UnixNano()}
+		before, twice := first[key]
+		first[key] = k
+		if twice && !r.lostBetween(before.taken.Sub(r.began)-5*time.Second, k.taken.Sub(r.began)) {
+			r.violated("3 no due time goes out twice", k.code, fmt.Sprintf("%v (%s) was taken at %v and at %v", k.Due, k.Trigger, before.taken, k.taken))
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.report.counts["ticks that were taken"] += len(ticks)
+}
+
+func (r *round) lostBetween(from, to time.Duration) bool {
+	return slices.ContainsFunc(r.lost, func(at time.Duration) bool { return at >= from && at <= to })
+}
+
+// checkQuiet looks at the ticks of a time in which nothing was broken: every source is due again and again, and no due
+// time that found an empty list is missing.
+func (r *round) checkQuiet(from, to time.Duration) {
+	ticks := r.ticks()
+	r.checkTwice(ticks)
+	intervals := make(map[string]time.Duration)
+	rows, err := r.db.Query(r.t.Context(), `select code, interval_seconds from sources`)
+	if err != nil {
+		r.t.Error(err)
+		return
+	}
+	var code string
+	var seconds int
+	if _, err := pgx.ForEachRow(rows, []any{&code, &seconds}, func() error { intervals[code] = time.Duration(seconds) * time.Second; return nil }); err != nil {
+		r.t.Error(err)
+	}
+	last := make(map[string]tick)
+	for _, k := range ticks {
+		if at := k.taken.Sub(r.began); at < from || at > to || k.Trigger == "manual" {
+			continue
+		}
+		before, ok := last[k.code]
+		last[k.code] = k
+		every := intervals[k.code]
+		if ok && k.Due.Sub(before.Due) > every+every/2 && before.taken.Before(before.Due.Add(every-100*time.Millisecond)) {
+			r.violated("3 no due time is missing", k.code, fmt.Sprintf("after %v (taken %v) came %v, every %v", before.Due, before.taken, k.Due, every))
+		}
+	}
+	for code := range intervals {
+		if _, ok := last[code]; !ok {
+			r.violated("3 each source gets ticks", code, fmt.Sprintf("none in %v", to-from))
+		}
+	}
+}
+
+// rules are questions to the database whose answer is: none. Each returns who and what.
+var rules = map[string]string{
+	"4 each run is marked once":   `select run::text, count(*) || ' times' from chaos_marks where becomes = 'interrupted' group by run having count(*) > 1`,
+	"4 only open runs are marked": `select run::text, was || ' became ' || becomes from chaos_marks where was <> 'running'`,
+	"4 a mark bears the exit's time": `select r.id::text, r.finished_at || ', the exit: ' || p.ended_at || ' ' || p.cause || ', ' || r.error from crawl_runs r
+		join crawl_processes p on p.id::text = r.process where r.status = 'interrupted' and r.finished_at <> p.ended_at
+		and p.cause <> 'manager_lost' and r.error not like '%manager_lost%'`,
+	"4 no run is open at the end":           `select id::text, source_code || ' ' || coalesce(process, '') from crawl_runs where status = 'running'`,
+	"5 no row is open at the end":           `select id::text, source || ' ' || status from crawl_processes where status <> 'exited'`,
+	"5 each row has a cause and its time":   `select id::text, source from crawl_processes where cause is null or ended_at is null or ended_at < started_at`,
+	"7 a restart happens once":              `select asked_by || ' ' || source, count(*) || ' times' from crawl_processes where cause = 'restarted' and asked_by like 'chaos-%' group by asked_by, source having count(*) > 1`,
+	"7 garbage changes nothing":             `select id::text, source from crawl_processes where asked_by = 'garbage'`,
+	"5 nothing else is written by managers": `select id::text, source from crawl_processes where kind <> 'crawler'`,
+}
+
+// checkEnd looks at what is left when all managers have ended.
+func (r *round) checkEnd() {
+	time.Sleep(500 * time.Millisecond) // the watchers look once more
+	r.mu.Lock()
+	for code, p := range r.leaders {
+		if (incarnation{p.pid, p.start}).lives() {
+			r.mu.Unlock()
+			r.violated("2 nothing outlives the managers", code, fmt.Sprint(p.pid))
+			r.mu.Lock()
+		}
+	}
+	r.mu.Unlock()
+	for _, line := range r.debts.open() {
+		if strings.HasPrefix(line, "2 ") {
+			r.violated("2 nothing outlives the managers", "", line)
+		}
+	}
+	ctx, cancel := context.WithTimeout(r.t.Context(), 30*time.Second)
+	defer cancel()
+	for name, query := range rules {
+		rows, err := r.db.Query(ctx, query)
+		if err != nil {
+			r.t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var who, what string
+		if _, err := pgx.ForEachRow(rows, []any{&who, &what}, func() error { r.violated(name, who, what); return nil }); err != nil {
+			r.t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, key := range []string{"crawler:status", "crawler:manager"} {
+		if r.rdb.Exists(ctx, key).Val() != 0 {
+			r.violated("8 a clean end leaves no key", key, "it is there")
+		}
+	}
+	r.checkRows(ctx)
+}
+
+// checkRows holds what was seen, and what the breaker did, against the rows.
+func (r *round) checkRows(ctx context.Context) {
+	type ended struct {
+		cause, signal string
+		code          int
+	}
+	found := make(map[string]ended)
+	rows, err := r.db.Query(ctx, `select id::text, coalesce(cause, ''), coalesce(signal, ''), coalesce(exit_code, -1) from crawl_processes`)
+	if err != nil {
+		r.t.Error(err)
+		return
+	}
+	var id string
+	var e ended
+	if _, err := pgx.ForEachRow(rows, []any{&id, &e.cause, &e.signal, &e.code}, func() error { found[id] = e; return nil }); err != nil {
+		r.t.Error(err)
+	}
+	for id, s := range r.seen {
+		if _, ok := found[id]; ok {
+			continue
+		}
+		if r.killedAround(s.first, s.last) {
+			r.count("rows that were lost with a manager that was killed")
+			continue
+		}
+		r.violated("5 each process has a row", id, fmt.Sprintf("%s, alive from %v to %v", s.code, s.first, s.last))
+	}
+	ends := map[string]ended{"SIGKILL": {"signalled", "SIGKILL", -1}, "exit 0": {"exited", "", 0}, "exit 1": {"crashed", "", 1}}
+	for id, hurt := range r.hurt {
+		got, ok := found[id]
+		switch {
+		case !ok:
+		case got == ends[hurt.kind]:
+			r.count("ends by the breaker whose cause is right")
+		case slices.Contains([]string{"restarted", "stopped", "shutdown", "manager_lost"}, got.cause):
+			r.count("ends by the breaker that somebody else came before")
+		default:
+			r.violated("5 a row has the right cause", id, fmt.Sprintf("%+v, it got %s at %v", got, hurt.kind, hurt.at))
+		}
+	}
+}
+
+// killedAround tells whether a manager was killed, or ended while it could not write, soon after somebody was seen.
+func (r *round) killedAround(first, last time.Duration) bool {
+	return slices.ContainsFunc(r.faults, func(s span) bool {
+		return strings.HasPrefix(s.kind, "manager/") && s.to > first-5*time.Second && s.from < last+5*time.Second
+	})
+}
+
+// weight is what a manager takes.
+type weight struct {
+	pid                       int
+	goroutines, files, memory float64
+	threads                   int
+	keys                      []string
+	temp                      int
+}
+
+// checkWeight compares a manager after the storm with one before.
+func (r *round) checkWeight(before, after weight) {
+	r.note("weight", "before", fmt.Sprintf("%+v", before))
+	r.note("weight", "after", fmt.Sprintf("%+v", after))
+	for what, pair := range map[string][3]float64{ // before, after, what may come on top
+		"goroutines":  {before.goroutines, after.goroutines, before.goroutines/5 + 20},
+		"descriptors": {before.files, after.files, before.files/5 + 20},
+		"threads":     {float64(before.threads), float64(after.threads), 20},
+		"memory":      {before.memory, after.memory, before.memory/2 + 32<<20},
+		"keys":        {float64(len(before.keys)), float64(len(after.keys)), 0.5},
+		"temporaries": {float64(before.temp), float64(after.temp), 2},
+	} {
+		if pair[1] > pair[0]+pair[2] {
+			r.violated("8 all is given back", what, fmt.Sprintf("%v before, %v after; keys %v", pair[0], pair[1], after.keys))
+		}
+	}
+}
+
+// threadsOf counts the threads of a process.
+func threadsOf(pid int) int {
+	entries, _ := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
+	return len(entries)
+}

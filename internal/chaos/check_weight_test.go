@@ -1,0 +1,59 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"io/fs"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"crawlkeeper/status"
+)
+
+// weigh asks the active manager what it takes.
+func (r *round) weigh() weight {
+	ctx, cancel := context.WithTimeout(r.t.Context(), 30*time.Second)
+	defer cancel()
+	var w weight
+	var holder status.Holder
+	if err := json.Unmarshal([]byte(r.rdb.Get(ctx, "crawler:manager").Val()), &holder); err != nil {
+		r.violated("8 the manager can be asked", "", err.Error())
+		return w
+	}
+	w.pid, w.threads = holder.Pid, threadsOf(holder.Pid)
+	metrics := fetch(ctx, "http://"+holder.HTTP+"/metrics")
+	w.goroutines, w.files, w.memory = metrics["go_goroutines"], metrics["process_open_fds"], metrics["process_resident_memory_bytes"]
+	keys := r.rdb.Keys(ctx, "*").Val()
+	w.keys = slices.DeleteFunc(keys, func(key string) bool { return strings.HasSuffix(key, ":start_urls") }) // ticks come and go
+	slices.Sort(w.keys)
+	_ = filepath.WalkDir(r.tmp, func(string, fs.DirEntry, error) error { w.temp++; return nil })
+	return w
+}
+
+// fetch reads the metrics that have no labels.
+func fetch(ctx context.Context, url string) map[string]float64 {
+	out := make(map[string]float64)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return out
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(request)
+	if err != nil {
+		return out
+	}
+	defer response.Body.Close()
+	text, _ := io.ReadAll(response.Body)
+	for line := range strings.Lines(string(text)) {
+		name, value, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if v, err := strconv.ParseFloat(value, 64); ok && err == nil {
+			out[name] = v
+		}
+	}
+	return out
+}

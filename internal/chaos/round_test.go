@@ -1,0 +1,358 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+
+	"crawlkeeper/internal/testenv"
+	"crawlkeeper/internal/testenv/wire"
+	"crawlkeeper/sql"
+)
+
+const (
+	stopTimeout = 2 * time.Second
+	statusTTL   = 6 * time.Second
+	calmWithin  = 2 * time.Minute // a storm must have calmed down by then
+	quietFor    = 8 * time.Second // what is looked at in peace
+)
+
+// server is a server that is broken now and then.
+type server struct {
+	broken atomic.Int32 // how many faults are in it now
+	since  atomic.Int64 // when the last of them came or went, in ns of the round
+}
+
+// round is one storm over one world.
+type round struct {
+	t       *testing.T
+	seed    uint64
+	storm   time.Duration
+	began   time.Time
+	dir     string // logs and configuration
+	tmp     string // temporary folder of managers and crawlers
+	conf    string
+	binary  string
+	world   string // what its crawlers have in their environment
+	units   []*unit
+	redis   *testenv.RedisServer
+	pg      *testenv.PG
+	reports *testenv.RedisServer // takes what crawlers report; is never broken
+	rwire   *wire.Wire
+	pwire   *wire.Wire
+	rdb     *redis.Client // past the wire, as what follows
+	db      *pgxpool.Pool
+
+	rserver, pserver server
+	over             atomic.Bool // managers are not started again
+	stormCtx         context.Context
+	debts            *debts
+
+	mu       sync.Mutex
+	wanted   map[string]bool                // guarded by mu; sources that exist: whether they want a crawler
+	settling map[string]time.Time           // guarded by mu; sources whose wish is on its way; until when
+	leaders  map[string]proc                // guarded by mu; the living leader of each source, as last seen
+	seen     map[string]sighting            // guarded by mu; by process id, every leader that was ever seen
+	hurt     map[string]injury              // guarded by mu; by process id, what the breaker did to it
+	lost     []time.Duration                // guarded by mu; when Redis lost its data
+	faults   []span                         // guarded by mu; of servers and managers
+	notes    []string                       // guarded by mu; the history
+	report   *report                        // guarded by mu
+	active   atomic.Pointer[holderSeen]     // who held the key when it was last read
+	commands atomic.Int64                   // for their ids
+	replies  map[string]chan map[string]any // guarded by mu
+}
+
+type span struct {
+	kind     string
+	from, to time.Duration
+}
+
+// sighting is when a leader was seen alive.
+type sighting struct {
+	code        string
+	who         incarnation
+	first, last time.Duration
+}
+
+type injury struct {
+	kind string
+	at   time.Time
+}
+
+func newRound(t *testing.T, seed uint64, storm time.Duration, crawlers int) *round {
+	t.Helper()
+	r := &round{
+		t: t, seed: seed, storm: storm, began: time.Now(), dir: t.TempDir(), tmp: t.TempDir(),
+		binary: testenv.Binary(t, "./cmd/crawlkeeper"), world: fmt.Sprintf("%d-%d-%d", os.Getpid(), seed, time.Now().UnixNano()),
+		redis: testenv.Redis(t), reports: testenv.Redis(t), pg: testenv.OwnPostgres(t),
+		wanted: make(map[string]bool), settling: make(map[string]time.Time), leaders: make(map[string]proc),
+		seen: make(map[string]sighting), hurt: make(map[string]injury), report: newReport(),
+		replies: make(map[string]chan map[string]any),
+	}
+	r.debts = newDebts(func(d debt, fair time.Duration) {
+		r.violated(d.check, d.key, fmt.Sprintf("%s, for %v", d.what, fair.Round(time.Millisecond)))
+	})
+	r.rwire, r.pwire = wire.New(t, r.redis.Addr()), wire.New(t, fmt.Sprintf("127.0.0.1:%d", r.pg.Port()))
+	r.rdb = r.redis.Client(t)
+	r.makeDatabase(crawlers)
+	r.writeConfig()
+	random := rand.New(rand.NewPCG(seed, 1000))
+	r.units = []*unit{{r: r, name: "one"}}
+	if random.IntN(2) == 1 {
+		r.units = append(r.units, &unit{r: r, name: "two"})
+	}
+	return r
+}
+
+// audit notes every change of a run's status, by whomever.
+const audit = `
+ALTER TABLE crawl_runs ADD COLUMN process text;
+CREATE TABLE chaos_marks (run bigint, was text, becomes text, at timestamptz DEFAULT clock_timestamp());
+CREATE FUNCTION chaos_mark() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  INSERT INTO chaos_marks (run, was, becomes) VALUES (new.id, old.status, new.status); RETURN new; END $$;
+CREATE TRIGGER chaos_mark AFTER UPDATE ON crawl_runs FOR EACH ROW EXECUTE FUNCTION chaos_mark();`
+
+func (r *round) makeDatabase(crawlers int) {
+	r.t.Helper()
+	ctx := r.t.Context()
+	if _, err := sql.Migrate(ctx, r.pg.URL(), slog.New(slog.DiscardHandler)); err != nil {
+		r.t.Fatal(err)
+	}
+	pool, err := pgxpool.New(ctx, r.pg.URL())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(pool.Close)
+	r.db = pool
+	r.pg.Exec(r.t, audit)
+	r.pg.Exec(r.t, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET synchronous_commit = on', current_database()); END $$`)
+	for i := range crawlers {
+		code := fmt.Sprintf("s%02d", i)
+		r.pg.Exec(r.t, `insert into sources (code, collector, adapter, enabled, interval_seconds) values ($1, 'news', $2, true, $3)`,
+			code, adapters[i%len(adapters)], 2+i%3)
+		r.wanted[code] = true
+	}
+	r.db.Reset()
+}
+
+// adapters are kinds of crawlers: a well behaved one, one with a family that hides, one that hangs on.
+var adapters = []string{"plain", "family", "stubborn"}
+
+func (r *round) writeConfig() {
+	r.t.Helper()
+	standin := testenv.StandIn(r.t)
+	works := fmt.Sprintf("%q, -ticks, -runs, -run-for, 300ms, -process-column, -obey", standin)
+	text := fmt.Sprintf(`
+redis: {url: %q}
+postgres: {url: %q}
+manager: {disabled: stop, status_interval: 1s, status_ttl: %s}
+http: {listen: "127.0.0.1:0"}
+log: {format: text}
+defaults: {pass_urls: true, stop_timeout: %s, backoff: {min: 300ms, max: 2s, stable: 5s, jitter: 0.1}}
+adapters:
+  plain: {command: [%s, -children, "1"]}
+  family: {command: [%s, -children, "1", -setsid, -double-fork, -disguise, -hold-pipe]}
+  stubborn: {command: [%s, -ignore-term, -stubborn, "1"], stop_timeout: 700ms}
+`, r.rwire.URL(r.t, r.redis.URL()), r.pwire.URL(r.t, r.pg.URL()), statusTTL, stopTimeout, works, works, works)
+	r.conf = filepath.Join(r.dir, "crawlkeeper.yaml")
+	if err := os.WriteFile(r.conf, []byte(text), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// environ is the environment of a manager: nothing that this process was told of other servers.
+func (r *round) environ(name string) []string {
+	var env []string
+	for _, entry := range os.Environ() {
+		if !strings.HasPrefix(entry, "CRAWLKEEPER_") && !strings.HasPrefix(entry, "TMPDIR=") {
+			env = append(env, entry)
+		}
+	}
+	return append(env, "CRAWLKEEPER_MANAGER_NAME="+name, "TMPDIR="+r.tmp, "CHAOS_WORLD="+r.world,
+		"STANDIN_LIST=starts", "STANDIN_REDIS="+r.reports.URL())
+}
+
+// now is the time of the round, monotonic.
+func (r *round) now() time.Duration { return time.Since(r.began) }
+
+func (r *round) keepsUp() bool { return !r.over.Load() }
+
+// wait returns false when the storm is over before the time is.
+func (r *round) wait(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-r.stormCtx.Done():
+		return false
+	}
+}
+
+// run is the whole round.
+func (r *round) run() *report {
+	ctx, cancel := context.WithCancel(r.t.Context())
+	var units, watchers sync.WaitGroup
+	for _, u := range r.units {
+		units.Go(u.run)
+	}
+	for _, watch := range []func(context.Context){r.watchProcs, r.watchRedis, r.watchPostgres, r.hearReplies} {
+		watchers.Go(func() { watch(ctx) })
+	}
+	defer func() {
+		r.over.Store(true)
+		for _, u := range r.units {
+			u.signal(syscall.SIGCONT)
+			u.signal(syscall.SIGKILL)
+		}
+		units.Wait()
+		cancel()
+		watchers.Wait()
+	}()
+	if !r.calm("before the storm") {
+		return r.report
+	}
+	before := r.weigh()
+	r.blow()
+	r.note("storm", "", "is over")
+	if !r.bringBack() || !r.calm("after the storm") {
+		return r.report
+	}
+	quiet := r.now()
+	time.Sleep(quietFor) // a time to look at, not to hope in: ticks come in it
+	r.checkQuiet(quiet, r.now())
+	r.checkWeight(before, r.weigh())
+	r.stopAll(&units)
+	r.checkEnd()
+	return r.report
+}
+
+// blow lets all subjects loose until the storm is over.
+func (r *round) blow() {
+	ctx, cancel := context.WithTimeout(r.t.Context(), r.storm)
+	defer cancel()
+	r.stormCtx = ctx
+	subjects := allSubjects()
+	steps := plan(r.seed, subjects, r.storm)
+	var hands sync.WaitGroup
+	for _, s := range subjects {
+		hands.Go(func() {
+			for _, st := range steps[s.name] {
+				if !r.wait(st.gap) {
+					return
+				}
+				r.strike(s, st)
+			}
+		})
+	}
+	hands.Wait()
+}
+
+// strike does one fault, of which others know while it lasts.
+func (r *round) strike(s subject, st step) {
+	from := r.now()
+	r.note("fault", st.kind, fmt.Sprintf("for %v", st.hold.Round(time.Millisecond)))
+	for _, f := range s.faults {
+		if f.kind == st.kind {
+			f.do(r, st)
+			break
+		}
+	}
+	r.note("fault", st.kind, "is over")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.faults = append(r.faults, span{st.kind, from, r.now()})
+	r.report.survived[st.kind]++
+}
+
+// calm waits until nothing is owed, twice in a row.
+func (r *round) calm(when string) bool {
+	began := r.now()
+	for still := 0; still < 3; {
+		time.Sleep(300 * time.Millisecond)
+		if r.whole() {
+			still++
+		} else {
+			still = 0
+		}
+		if r.now()-began > calmWithin {
+			r.violated("1 everything is well again", when, strings.Join(append(r.debts.open(), r.unwhole()...), "\n\t"))
+			return false
+		}
+	}
+	r.measure("whole again "+when, 5*time.Second, r.now()-began, "")
+	return true
+}
+
+func (r *round) whole() bool { return len(r.unwhole()) == 0 && len(r.debts.open()) == 0 }
+
+// unwhole lists what is missing.
+func (r *round) unwhole() []string {
+	var out []string
+	if !r.fair(needRedis | needPostgres) {
+		out = append(out, "no manager is active")
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for code, wanted := range r.wanted {
+		if _, ok := r.leaders[code]; ok != wanted {
+			out = append(out, fmt.Sprintf("source %s: wanted %t, runs %t", code, wanted, ok))
+		}
+	}
+	return out
+}
+
+// stopAll ends managers as an operator does. A standby would take over: all are asked at once.
+func (r *round) stopAll(units *sync.WaitGroup) {
+	r.over.Store(true)
+	for _, u := range r.units {
+		u.signal(syscall.SIGTERM)
+	}
+	units.Wait()
+}
+
+// note adds a line to the history.
+func (r *round) note(kind, who, what string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.notes = append(r.notes, fmt.Sprintf("%9.3f %s %-8s %s: %s", r.now().Seconds(), time.Now().UTC().Format("15:04:05.000"), kind, who, what))
+}
+
+// violated reports what should never be.
+func (r *round) violated(check, who, what string) {
+	r.note("BROKEN", check+" ("+who+")", what)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.report.broken = append(r.report.broken, fmt.Sprintf("at %.3f s: %s (%s): %s", r.now().Seconds(), check, who, what))
+}
+
+// measure notes how long something took that has a bound.
+func (r *round) measure(check string, bound, took time.Duration, who string) {
+	r.mu.Lock()
+	w := r.report.worst[check]
+	w.bound, w.count, w.fair = bound, w.count+1, max(w.fair, took)
+	r.report.worst[check] = w
+	r.mu.Unlock()
+	if took > slack*bound {
+		r.violated(check, who, fmt.Sprintf("it took %v", took))
+	}
+}
+
+func (r *round) count(what string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.report.counts[what]++
+}

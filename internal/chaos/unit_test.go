@@ -1,0 +1,115 @@
+package chaos
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"crawlkeeper/internal/testenv"
+	"crawlkeeper/internal/testenv/servers"
+)
+
+// restartDelay is docker's, before it grows.
+const restartDelay = 100 * time.Millisecond
+
+// unit is a manager and its supervisor, which starts it again whenever it ends.
+type unit struct {
+	r    *round
+	name string
+
+	mu      sync.Mutex
+	program *servers.Program // guarded by mu; nil while there is none
+	pid     int              // guarded by mu; 0 while there is none
+	number  int              // guarded by mu; of this incarnation
+	asked   syscall.Signal   // guarded by mu; what this incarnation was sent
+	askedAt time.Time        // guarded by mu
+	stopped bool             // guarded by mu; by SIGSTOP
+	changed time.Time        // guarded by mu; when it was last started, ended, stopped or continued
+}
+
+func (u *unit) logFile(number int) string {
+	return filepath.Join(u.r.dir, fmt.Sprintf("%s-%d.log", u.name, number))
+}
+
+// run starts the manager again and again until the round is over.
+func (u *unit) run() {
+	for u.r.keepsUp() {
+		if err := u.start(); err != nil {
+			u.r.violated("breaker", u.name, "start manager: "+err.Error())
+			return
+		}
+		<-u.program.Exited()
+		u.ended()
+		if !u.r.keepsUp() {
+			return
+		}
+		time.Sleep(restartDelay)
+	}
+}
+
+func (u *unit) start() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.number++
+	p, err := testenv.Start(u.r.t, u.r.environ(u.name), u.logFile(u.number), u.r.binary, "run", "--config", u.r.conf)
+	if err != nil {
+		return err
+	}
+	u.program, u.pid, u.asked, u.stopped, u.changed = p, p.Pid(), 0, false, time.Now()
+	u.r.note("manager", u.name, fmt.Sprintf("started, pid %d", u.pid))
+	return nil
+}
+
+// ended judges an end: nobody but a signal ends a manager, except with a reason and a status that is not 0.
+func (u *unit) ended() {
+	u.mu.Lock()
+	state, asked, took, number := u.program.State(), u.asked, time.Since(u.askedAt), u.number
+	u.pid, u.stopped, u.changed = 0, false, time.Now()
+	u.mu.Unlock()
+	u.r.note("manager", u.name, "ended: "+state.String())
+	status, _ := state.Sys().(syscall.WaitStatus)
+	switch {
+	case asked == syscall.SIGKILL && status.Signaled():
+	case asked == syscall.SIGTERM && status.Exited() && status.ExitStatus() == 0:
+		u.r.measure("9 a manager ends on SIGTERM", stopTimeout+4*time.Second, took, u.name)
+	case status.Exited() && status.ExitStatus() == 1 && bytes.Contains(u.lastLine(number), []byte("another manager has taken over")):
+		u.r.count("managers that found their key in other hands")
+	default:
+		u.r.violated("9 a manager ends only when asked", u.name, fmt.Sprintf("%s after %v: %s", state, asked, u.lastLine(number)))
+	}
+}
+
+func (u *unit) lastLine(number int) []byte {
+	text, _ := os.ReadFile(u.logFile(number))
+	text = bytes.TrimSpace(text)
+	return text[bytes.LastIndexByte(text, '\n')+1:]
+}
+
+// signal sends a signal to the incarnation that lives, and false where none does.
+func (u *unit) signal(sig syscall.Signal) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.pid == 0 {
+		return false
+	}
+	switch sig {
+	case syscall.SIGKILL, syscall.SIGTERM:
+		if u.asked != syscall.SIGKILL {
+			u.asked, u.askedAt = sig, time.Now()
+		}
+	case syscall.SIGSTOP, syscall.SIGCONT:
+		u.stopped, u.changed = sig == syscall.SIGSTOP, time.Now()
+	}
+	return u.program.Signal(sig) == nil
+}
+
+// state is who lives, whether it is stopped, whether it was told to end, and for how long all that has been so.
+func (u *unit) state() (pid int, stopped, asked bool, since time.Duration) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.pid, u.stopped, u.asked != 0, time.Since(u.changed)
+}
