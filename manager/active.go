@@ -17,15 +17,20 @@ import (
 const sweepLimit = 5 * time.Second
 
 // take waits for Postgres and Redis, then for the manager's key, and returns the fingerprints of managers whose place it
-// took.
+// took. What a killed manager of this name left has nobody any more, whoever is active: it is ended first.
 func (m *Manager) take(ctx context.Context) ([]uint32, error) {
 	if err := m.introduce(ctx); err != nil {
 		return nil, err
 	}
+	m.endLost(ctx)
 	if err := m.waitForPostgres(ctx); err != nil {
 		return nil, err
 	}
-	return m.lease.Take(ctx)
+	left, err := m.lease.Take(ctx)
+	if last := m.spawner.LastReign(); last != 0 { // its key may have been lost before we could read it
+		left = append(left, last)
+	}
+	return left, err
 }
 
 // prepare makes sure that nobody else is at work, and sweeps what the last manager left. The key is ours meanwhile.
@@ -34,6 +39,9 @@ func (m *Manager) prepare(ctx context.Context, left []uint32) error {
 		return err
 	}
 	m.sweepLost(ctx, left)
+	if err := m.spawner.Reign(); err != nil {
+		m.Logger.Warn("if this manager is killed, one of another name may not find what it leaves", "error", err)
+	}
 	for {
 		var err error
 		if m.fleet.lost, err = lastDues(ctx, m.Redis, m.conf.Redis); err == nil {
@@ -123,13 +131,19 @@ func (m *Manager) refuseOldManager(ctx context.Context) error {
 	}
 }
 
-func (m *Manager) sweepLost(ctx context.Context, left []uint32) {
+// endLost ends the processes that earlier managers left.
+func (m *Manager) endLost(ctx context.Context, left ...uint32) process.Report {
 	bounded, cancel := context.WithTimeout(ctx, sweepLimit)
 	defer cancel()
 	report := m.spawner.SweepLost(bounded, left...)
 	if len(report.Swept) > 0 {
 		m.Logger.Warn("processes that an earlier manager left were ended", "count", len(report.Swept), "processes", fmt.Sprint(report.Swept))
 	}
+	return report
+}
+
+func (m *Manager) sweepLost(ctx context.Context, left []uint32) {
+	report := m.endLost(ctx, left...)
 	if len(report.Left) == 0 { // nobody needs what was taken for them any more
 		m.returnLost(ctx)
 	} else {

@@ -311,6 +311,7 @@ func (m *Manager) leave() {
 			m.Logger.Warn("the status hash could not be deleted; it expires by itself", "error", err)
 		}
 	}
+	m.spawner.Abdicate()
 	if err := m.lease.Release(ctx); err != nil {
 		m.Logger.Warn("the manager's key could not be released; it expires by itself", "error", err)
 	}

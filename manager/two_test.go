@@ -168,6 +168,51 @@ func TestTwoManagers(t *testing.T) {
 	}
 }
 
+// What a killed manager left is ended also where Redis forgot that manager before anybody else could read its key, by a
+// standby of its own name or by a successor of another.
+func TestASuccessorThatNeverSawTheHolder(t *testing.T) {
+	t.Parallel()
+	for _, next := range []string{"first", "second"} {
+		t.Run(next, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, standin(t, "*", "-setsid", "-double-fork"))
+			w.source("a", "b")
+			s := w.spawner()
+			at := ports(t, 2)
+			first := w.daemon(s, "first", at[0])
+			w.holder("first")
+			w.reports(2)
+			prefix := w.fingerprint()
+			w.redis.Stop(t)
+			if err := first.Signal(syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			first.Exit()
+			if len(testenv.Bearing(t, prefix)) == 0 {
+				t.Fatal("nothing is left, the test shows nothing")
+			}
+			second := w.daemon(s, next, at[1])
+			if next == "first" { // without Redis it cannot become active
+				eventually(t, "it ends what its predecessor left", func() bool { return len(testenv.Bearing(t, prefix)) == 0 })
+			}
+			w.redis.Start(t, false)
+			w.holder(next)
+			w.reports(2)
+			if prefix != w.fingerprint() {
+				if left := testenv.Bearing(t, prefix); len(left) != 0 {
+					t.Errorf("left by the first: %v", left)
+				}
+			}
+			if err := second.Terminate(); err != nil {
+				t.Fatal(err)
+			}
+			if got := second.Exit(); got.Code != 0 {
+				t.Errorf("the second: %v", got)
+			}
+		})
+	}
+}
+
 // fingerprint of the active manager, as its key has it.
 func (w *world) fingerprint() uint32 {
 	h, _, _ := status.ReadHolder(context.Background(), w.rdb, "crawler:manager")

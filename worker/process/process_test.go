@@ -336,6 +336,28 @@ func TestLostTreesAreFoundByTheirPrefix(t *testing.T) {
 	second.null.Close()
 }
 
+func TestTheLastReignIsKnownToAllNamesOfAScope(t *testing.T) {
+	t.Parallel()
+	scope := t.TempDir()
+	one, other := &Spawner{slot: &slot{scope: scope, prefix: 1}}, &Spawner{slot: &slot{name: "other", scope: scope, prefix: 1<<31 - 1}}
+	want := func(prefix uint32) {
+		t.Helper()
+		if got := other.LastReign(); got != prefix {
+			t.Errorf("the last one was %d, want %d", got, prefix)
+		}
+	}
+	want(0)
+	must(t, one.Reign())
+	want(1)
+	other.Abdicate() // it is not its own
+	want(1)
+	must(t, other.Reign())
+	one.Abdicate()
+	want(1<<31 - 1)
+	other.Abdicate()
+	want(0)
+}
+
 func TestOwnVariablesWin(t *testing.T) {
 	t.Parallel()
 	s := spawner(t)
