@@ -155,18 +155,27 @@ func (l *lease) isDead(h status.Holder) bool {
 	return !alive || start != h.StartTime
 }
 
+// retryEvery is how often a Redis that does not answer is asked for the key. It may have expired meanwhile: when Redis is
+// back, another manager may have it before we know, and until then we go on starting crawlers.
+const retryEvery = 200 * time.Millisecond
+
 // Run keeps the key until the context ends. It returns ErrOtherHands when it finds it in other hands.
 func (l *lease) Run(ctx context.Context) error {
-	ticker := time.NewTicker(l.every)
-	defer ticker.Stop()
+	timer := time.NewTimer(l.every)
+	defer timer.Stop()
 	wasUp := true
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-ticker.C:
+		case <-timer.C:
 		}
 		now, err := l.try(ctx, "")
+		if err == nil {
+			timer.Reset(l.every)
+		} else {
+			timer.Reset(min(l.every, retryEvery))
+		}
 		if err == nil && now != taken && now != held {
 			l.lost.Store(true)
 			return fmt.Errorf("%w: the key %s is held by %s", ErrOtherHands, l.key, l.read(now))

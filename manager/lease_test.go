@@ -1,0 +1,59 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// answers is a Redis that says what a function says; nothing goes over a network.
+type answers func() (string, error)
+
+func (answers) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (answers) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (a answers) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(_ context.Context, cmd redis.Cmder) error {
+		text, err := a()
+		if err != nil {
+			cmd.SetErr(err)
+			return err
+		}
+		cmd.(*redis.Cmd).SetVal(text)
+		return nil
+	}
+}
+
+// A Redis that comes back is asked soon, whatever the beat: another manager may have the key by then.
+func TestAfterAnOutageTheKeyIsReadSoon(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		const every, away, back = 20 * time.Second, 30 * time.Second, 45 * time.Second
+		client := redis.NewClient(&redis.Options{MaxRetries: -1})
+		defer client.Close()
+		client.AddHook(answers(func() (string, error) {
+			switch at := time.Since(began); {
+			case at < away:
+				return held, nil
+			case at < back:
+				return "", errors.New("away")
+			}
+			return `{"name":"another"}`, nil
+		}))
+		l := &lease{client: client, key: "k", every: every, ttl: time.Minute, logger: slog.New(slog.DiscardHandler)}
+		if err := l.Run(t.Context()); !errors.Is(err, ErrOtherHands) {
+			t.Errorf("it ended with %v", err)
+		}
+		if late := time.Since(began) - back; late < 0 || late > retryEvery {
+			t.Errorf("it noticed %v after Redis was back", late)
+		}
+	})
+}
