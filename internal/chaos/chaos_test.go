@@ -17,6 +17,7 @@ var (
 	runFor  = flag.Duration("for", 0, "rounds of a minute until so much `time` has passed, instead of the short ones")
 	runOf   = flag.Int("crawlers", longCrawlers, "how `many` crawlers a round of -for has")
 	runLong = flag.Duration("storm", longStorm, "the `length` of a storm of -for")
+	runOld  = flag.String("old", "", "break the old manager instead, whose package oldcrawl is in this `folder`")
 	runSeed = flag.Uint64("seed", 0, "the first round's `seed`; 0 takes a new one")
 )
 
@@ -62,6 +63,9 @@ func long(t *testing.T) {
 // play is one round; what was broken fails the test, with all that happened.
 func play(t *testing.T, seed uint64, storm time.Duration, crawlers int) *report {
 	r := newRound(t, seed, storm, crawlers)
+	if *runOld != "" {
+		r.useOld(t, *runOld)
+	}
 	report := r.run()
 	maps.Copy(report.worst, r.debts.worst)
 	one := newReport()

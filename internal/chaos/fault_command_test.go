@@ -97,6 +97,9 @@ func (r *round) ask(action string, sources any) map[string]any {
 		r.count("commands that nobody heard")
 		return nil
 	}
+	if r.old != nil {
+		return nil // it does not answer
+	}
 	for r.now()-began < replyWithin {
 		select {
 		case reply := <-answer:

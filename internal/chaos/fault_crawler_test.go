@@ -16,7 +16,7 @@ func crawlerFaults() subject {
 	return subject{"crawler", 2 * s, []fault{
 		one("SIGKILL", 4, syscall.SIGKILL),
 		one("exit 0", 2, syscall.SIGUSR1),
-		one("exit 1", 2, syscall.SIGUSR2),
+		one("exit 1", 2, syscall.SIGWINCH),
 		one("fork storm", 2, syscall.SIGHUP),
 		{"crawler/hang", 2, s, 5 * s, func(r *round, st step) {
 			targets := r.targets(st, 3)
@@ -53,7 +53,7 @@ func (r *round) targets(st step, most int) []proc {
 }
 
 // injuries say how a crawler ends that was sent a signal.
-var injuries = map[syscall.Signal]string{syscall.SIGKILL: "SIGKILL", syscall.SIGUSR1: "exit 0", syscall.SIGUSR2: "exit 1"}
+var injuries = map[syscall.Signal]string{syscall.SIGKILL: "SIGKILL", syscall.SIGUSR1: "exit 0", syscall.SIGWINCH: "exit 1"}
 
 // hit sends a signal to crawlers that still live, and notes it first.
 func (r *round) hit(targets []proc, sig syscall.Signal) {

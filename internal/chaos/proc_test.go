@@ -29,6 +29,7 @@ type census struct {
 	world    string          // what crawlers of this round have in their environment
 	prefixes map[uint32]bool // of the managers of this round, learned from leaders
 	known    map[incarnation]proc
+	unmarked bool                   // crawlers of the old manager bear no number
 	first    map[uint64]incarnation // the leader of each tree: a child between fork and exec looks just like it, but comes later
 }
 
@@ -43,7 +44,7 @@ func (c *census) take() []proc {
 			continue
 		}
 		var limit unix.Rlimit
-		if unix.Prlimit(pid, unix.RLIMIT_LOCKS, nil, &limit) != nil || limit.Cur == unix.RLIM_INFINITY {
+		if unix.Prlimit(pid, unix.RLIMIT_LOCKS, nil, &limit) != nil || limit.Cur == unix.RLIM_INFINITY && !c.unmarked {
 			continue
 		}
 		start, state := statOf(pid)
@@ -52,7 +53,7 @@ func (c *census) take() []proc {
 		}
 		key := incarnation{pid, start}
 		p, seen := c.known[key]
-		if !seen || p.tree != limit.Cur || p.id == "" {
+		if !seen || !c.unmarked && p.tree != limit.Cur || p.id == "" {
 			p = c.look(key, limit.Cur)
 		}
 		if p.leader {
@@ -85,9 +86,12 @@ func (c *census) look(key incarnation, tree uint64) proc {
 			p.id = v
 		}
 	}
+	if c.unmarked && p.id != "" {
+		p.tree = treeOfID(p.id)
+	}
 	p.leader = p.id != "" && !bytes.Contains(argv, []byte("\x00-role\x00"))
 	if p.id != "" {
-		c.prefixes[uint32(tree>>32)] = true
+		c.prefixes[uint32(p.tree>>32)] = true
 	}
 	return p
 }

@@ -56,6 +56,7 @@ type round struct {
 	db      *pgxpool.Pool
 
 	rserver, pserver server
+	old              []string    // the environment of the old manager, where that is the one to break
 	over             atomic.Bool // managers are not started again
 	stormCtx         context.Context
 	debts            *debts
@@ -73,6 +74,7 @@ type round struct {
 	active   atomic.Pointer[holderSeen]     // who held the key when it was last read
 	commands atomic.Int64                   // for their ids
 	replies  map[string]chan map[string]any // guarded by mu
+	told     map[string]bool                // guarded by mu; violations that were said
 }
 
 type span struct {
@@ -100,7 +102,7 @@ func newRound(t *testing.T, seed uint64, storm time.Duration, crawlers int) *rou
 		redis: testenv.Redis(t), reports: testenv.Redis(t), pg: testenv.OwnPostgres(t),
 		wanted: make(map[string]bool), settling: make(map[string]time.Time), leaders: make(map[string]proc),
 		seen: make(map[string]sighting), hurt: make(map[string]injury), report: newReport(),
-		replies: make(map[string]chan map[string]any),
+		replies: make(map[string]chan map[string]any), told: make(map[string]bool),
 	}
 	r.debts = newDebts(func(d debt, fair time.Duration) {
 		r.violated(d.check, d.key, fmt.Sprintf("%s, for %v", d.what, fair.Round(time.Millisecond)))
@@ -225,16 +227,21 @@ func (r *round) run() *report {
 	if !r.calm("before the storm") {
 		return r.report
 	}
-	before := r.weigh()
+	var before weight
+	if r.old == nil {
+		before = r.weigh()
+	}
 	r.blow()
 	r.note("storm", "", "is over")
-	if !r.bringBack() || !r.calm("after the storm") {
+	if r.old == nil && !r.bringBack() || !r.calm("after the storm") && r.old == nil {
 		return r.report
 	}
 	quiet := r.now()
 	time.Sleep(quietFor) // a time to look at, not to hope in: ticks come in it
 	r.checkQuiet(quiet, r.now())
-	r.checkWeight(before, r.weigh())
+	if r.old == nil {
+		r.checkWeight(before, r.weigh())
+	}
 	r.stopAll(&units)
 	r.checkEnd()
 	return r.report
@@ -246,6 +253,9 @@ func (r *round) blow() {
 	defer cancel()
 	r.stormCtx = ctx
 	subjects := allSubjects()
+	if r.old != nil {
+		subjects = oldSubjects()
+	}
 	steps := plan(r.seed, subjects, r.storm)
 	var hands sync.WaitGroup
 	for _, s := range subjects {
@@ -333,6 +343,13 @@ func (r *round) note(kind, who, what string) {
 
 // violated reports what should never be.
 func (r *round) violated(check, who, what string) {
+	r.mu.Lock()
+	known := r.told[check+who]
+	r.told[check+who] = true
+	r.mu.Unlock()
+	if known {
+		return // what stays broken is said once
+	}
 	r.note("BROKEN", check+" ("+who+")", what)
 	r.mu.Lock()
 	defer r.mu.Unlock()

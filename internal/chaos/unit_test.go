@@ -29,6 +29,7 @@ type unit struct {
 	askedAt time.Time        // guarded by mu
 	stopped bool             // guarded by mu; by SIGSTOP
 	changed time.Time        // guarded by mu; when it was last started, ended, stopped or continued
+	froze   time.Time        // guarded by mu; when it was last stopped or continued
 }
 
 func (u *unit) logFile(number int) string {
@@ -55,7 +56,11 @@ func (u *unit) start() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.number++
-	p, err := testenv.Start(u.r.t, u.r.environ(u.name), u.logFile(u.number), u.r.binary, "run", "--config", u.r.conf)
+	argv := []string{u.r.binary, "run", "--config", u.r.conf}
+	if u.r.old != nil {
+		argv = []string{"/usr/bin/python3", "-m", "oldcrawl.crawler.manager"}
+	}
+	p, err := testenv.Start(u.r.t, append(u.r.environ(u.name), u.r.old...), u.logFile(u.number), argv...)
 	if err != nil {
 		return err
 	}
@@ -102,9 +107,16 @@ func (u *unit) signal(sig syscall.Signal) bool {
 			u.asked, u.askedAt = sig, time.Now()
 		}
 	case syscall.SIGSTOP, syscall.SIGCONT:
-		u.stopped, u.changed = sig == syscall.SIGSTOP, time.Now()
+		u.stopped, u.changed, u.froze = sig == syscall.SIGSTOP, time.Now(), time.Now()
 	}
 	return u.program.Signal(sig) == nil
+}
+
+// frozen tells whether it is stopped, or was until a moment ago.
+func (u *unit) frozen() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.pid != 0 && (u.stopped || time.Since(u.froze) < slack*time.Second)
 }
 
 // state is who lives, whether it is stopped, whether it was told to end, and for how long all that has been so.

@@ -69,7 +69,7 @@ func (r *round) judgeRows(rows []row) []debt {
 		}
 	}
 	for id := range living {
-		if !inDatabase[id] {
+		if !inDatabase[id] && r.old == nil {
 			owed = append(owed, debt{"5 each process has a row", id, 10 * time.Second, "it has none"})
 		}
 	}

@@ -42,6 +42,10 @@ func (r *round) lookAtRedis(ctx context.Context) (owed []debt, ok bool) {
 	if json.Unmarshal([]byte(key.Val()), &holder) == nil && holder.Pid != 0 {
 		r.active.Store(&holderSeen{holder.Pid, r.now()})
 	}
+	if r.old != nil {
+		pid, _, _, _ := r.units[0].state()
+		r.active.Store(&holderSeen{pid, r.now()})
+	}
 	for code, n := range lists {
 		if n.Val() > 1 {
 			r.violated("3 never two ticks in a list", code, fmt.Sprintf("%d wait", n.Val()))

@@ -39,7 +39,7 @@ func main() {
 	debug.SetGCPercent(50)
 	var o options
 	flag.StringVar(&o.code, "code", os.Getenv("CRAWLKEEPER_SOURCE"), "source `code`")
-	flag.BoolVar(&o.obey, "obey", false, "exit with 0 on SIGUSR1, with 1 on SIGUSR2, fork 200 times on SIGHUP")
+	flag.BoolVar(&o.obey, "obey", false, "exit with 0 on SIGUSR1, with 1 on SIGWINCH, fork 200 times on SIGHUP")
 	flag.StringVar(&o.role, "role", "crawler", "what a child is to do (set by its parent)")
 	o.life.register()
 	o.greed.register()
@@ -63,7 +63,7 @@ func run(o *options) error {
 	}
 	signals, orders := o.life.catchSignals(), make(chan os.Signal, 1)
 	if o.obey {
-		signal.Notify(orders, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGHUP)
+		signal.Notify(orders, syscall.SIGUSR1, syscall.SIGWINCH, syscall.SIGHUP)
 	}
 	if err := o.greed.take(); err != nil {
 		return err

@@ -73,7 +73,7 @@ func (t *treeOptions) obey(orders <-chan os.Signal) {
 		switch order {
 		case syscall.SIGUSR1:
 			os.Exit(0)
-		case syscall.SIGUSR2:
+		case syscall.SIGWINCH:
 			os.Exit(1)
 		case syscall.SIGHUP:
 			storm := *t
