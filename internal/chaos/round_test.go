@@ -179,11 +179,13 @@ adapters:
 func (r *round) environ(name string) []string {
 	var env []string
 	for _, entry := range os.Environ() {
-		if !strings.HasPrefix(entry, "CRAWLKEEPER_") && !strings.HasPrefix(entry, "TMPDIR=") {
+		name, _, _ := strings.Cut(entry, "=")
+		ours := strings.HasPrefix(name, "CRAWLKEEPER_") || name == "TMPDIR" || name == "PATH" && r.old != nil
+		if !ours { // of two entries of a name some programs take the first
 			env = append(env, entry)
 		}
 	}
-	return append(env, "CRAWLKEEPER_MANAGER_NAME="+name, "TMPDIR="+r.tmp, "CHAOS_WORLD="+r.world,
+	return append(append(env, r.old...), "CRAWLKEEPER_MANAGER_NAME="+name, "TMPDIR="+r.tmp, "CHAOS_WORLD="+r.world,
 		"STANDIN_LIST=starts", "STANDIN_REDIS="+r.reports.URL())
 }
 

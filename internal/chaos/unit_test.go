@@ -60,7 +60,7 @@ func (u *unit) start() error {
 	if u.r.old != nil {
 		argv = []string{"/usr/bin/python3", "-m", "oldcrawl.crawler.manager"}
 	}
-	p, err := testenv.Start(u.r.t, append(u.r.environ(u.name), u.r.old...), u.logFile(u.number), argv...)
+	p, err := testenv.Start(u.r.t, u.r.environ(u.name), u.logFile(u.number), argv...)
 	if err != nil {
 		return err
 	}
