@@ -109,7 +109,7 @@ var rules = map[string]string{
 	"4 only open runs are marked": `select run::text, was || ' became ' || becomes from chaos_marks where was <> 'running'`,
 	"4 a mark bears the exit's time": `select r.id::text, r.finished_at || ', the exit: ' || p.ended_at || ' ' || p.cause || ', ' || r.error from crawl_runs r
 		join crawl_processes p on p.id::text = r.process where r.status = 'interrupted' and r.finished_at <> p.ended_at
-		and p.cause <> 'manager_lost' and r.error not like '%manager_lost%'`,
+		and r.started_at < p.ended_at - interval '1 second' and p.cause <> 'manager_lost' and r.error not like '%manager_lost%'`,
 	// What is opened in a crawler's last moment, while the manager ends too, is for the next manager to mark.
 	"4 no run is open at the end": `select r.id::text, source_code || ' ' || r.process || ' began ' || r.started_at || ', it ended ' || p.ended_at from crawl_runs r
 		join crawl_processes p on p.id::text = r.process where r.status = 'running' and r.started_at < p.ended_at - interval '1 second'`,

@@ -55,7 +55,7 @@ func oldSubjects() []subject {
 	commands := commandFaults()
 	commands.faults = append(commands.faults[:3:3], commands.faults[len(commands.faults)-1])
 	sources := sourceFaults()
-	sources.faults = sources.faults[2:]
+	sources.faults = sources.faults[2:4] // it keeps the crawlers of sources that are disabled
 	managers := managerFaults()
 	managers.faults = managers.faults[:4] // it knows no lease and no SIGHUP
 	return []subject{managers, crawlerFaults(), redisFaults(), postgresFaults(), commands, sources}

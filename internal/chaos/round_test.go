@@ -57,6 +57,7 @@ type round struct {
 
 	rserver, pserver server
 	old              []string    // the environment of the old manager, where that is the one to break
+	census           *census     // used by watchProcs, and after its end
 	over             atomic.Bool // managers are not started again
 	stormCtx         context.Context
 	debts            *debts
@@ -210,6 +211,7 @@ func (r *round) wait(d time.Duration) bool {
 func (r *round) run() *report {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	var units, watchers sync.WaitGroup
+	r.census = &census{world: r.world, unmarked: r.old != nil, prefixes: make(map[uint32]bool), known: make(map[incarnation]proc), first: make(map[uint64]incarnation)}
 	for _, u := range r.units {
 		units.Go(u.run)
 	}
@@ -225,6 +227,7 @@ func (r *round) run() *report {
 		units.Wait()
 		cancel()
 		watchers.Wait()
+		r.endAll()
 	}()
 	if !r.calm("before the storm") {
 		return r.report
@@ -247,6 +250,17 @@ func (r *round) run() *report {
 	r.stopAll(&units)
 	r.checkEnd()
 	return r.report
+}
+
+// endAll ends what is left of this round's crawlers: where something is broken, it must not burden the machine.
+func (r *round) endAll() {
+	for empty := 0; empty < 2; empty++ {
+		for _, p := range r.census.take() {
+			_ = syscall.Kill(p.pid, syscall.SIGKILL)
+			empty = 0
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
 }
 
 // blow lets all subjects loose until the storm is over.

@@ -56,7 +56,7 @@ func (s *stopwatch) lap(fair bool) time.Duration {
 
 // watchProcs looks at /proc.
 func (r *round) watchProcs(ctx context.Context) {
-	c := &census{world: r.world, unmarked: r.old != nil, prefixes: make(map[uint32]bool), known: make(map[incarnation]proc), first: make(map[uint64]incarnation)}
+	c := r.census
 	var watch stopwatch
 	trees := make(map[uint64]string) // the source of each tree that ever was
 	for sleep(ctx, 100*time.Millisecond) {
