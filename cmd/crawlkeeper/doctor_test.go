@@ -170,6 +170,12 @@ func TestDoctorFindsFaults(t *testing.T) {
 			},
 			level: levelBad, check: "postgres", says: []string{"the database is at migration 0 of ", "crawlkeeper migrate"},
 		},
+		"no tables": {
+			spoil: func(t *testing.T, c *clinic) {
+				c.environ = append(c.environ, "CRAWLKEEPER_POSTGRES_URL="+testenv.Postgres(t).URL())
+			},
+			level: levelBad, check: "postgres", says: []string{"not there are the shared tables crawl_logs, crawl_runs, sources", "crawlkeeper migrate"},
+		},
 		"missing column": {
 			spoil: func(t *testing.T, c *clinic) { c.pg.Exec(t, "ALTER TABLE sources DROP backfill_hours") },
 			level: levelBad, check: "postgres", says: []string{"lack sources.backfill_hours"},
