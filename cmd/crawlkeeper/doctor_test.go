@@ -236,6 +236,19 @@ func TestDoctorFindsFaults(t *testing.T) {
 			spoil: func(t *testing.T, c *clinic) { c.pg.Exec(t, "UPDATE sources SET adapter = 'bad'") },
 			level: levelBad, check: "adapters", says: []string{"working directory /no/such/place"},
 		},
+		"missing hook": {
+			more:  fmt.Sprintf(otherAdapter, "sh", ", hooks: {acquire: [{webhook: 'http://127.0.0.1:1/'}, {command: [no-such-hook]}]}"),
+			spoil: func(t *testing.T, c *clinic) { c.pg.Exec(t, "UPDATE sources SET adapter = 'bad'") },
+			level: levelBad, check: "adapters", says: []string{`"bad" cannot run what adapters.bad.hooks.acquire[1] names`, "no-such-hook"},
+		},
+		"missing program of a check": {
+			more:  fmt.Sprintf(otherAdapter, "sh", ", health: [{type: command, command: [no-such-check]}]"),
+			level: levelWarn, check: "adapters", says: []string{`"bad" cannot run what adapters.bad.health[0] names`, "no-such-check", "no source uses it"},
+		},
+		"missing program of an alert": {
+			more:  "\nalerts: [{when: cooling, hooks: [{command: [no-such-alert]}]}]",
+			level: levelBad, check: "adapters", says: []string{`"*" cannot run what alerts[0].hooks[0] names`, "no-such-alert"},
+		},
 		"missing variable": {
 			more:  fmt.Sprintf(otherAdapter, "sh", ", env_inherit: [PATH, PROXY, 'X_*']"),
 			level: levelWarn, check: "adapters", says: []string{`"bad" inherits PROXY, which is not set here`},
