@@ -134,7 +134,7 @@ func why(s sourceStatus, now time.Time) string {
 		parts = append(parts, "disabled")
 	}
 	switch {
-	case s.Phase == "stopped" && s.Enabled && s.Problem == "" && s.Manager != "":
+	case s.Phase == "stopped" && s.Enabled && s.Problem == "" && s.Manager != "" && (s.LastExit == nil || s.LastExit.Cause != "shutdown"):
 		parts = append(parts, fmt.Sprintf("no crawler is wanted until `crawlkeeper start %s`", s.code))
 	case s.Phase == "starting" && s.Pid != 0:
 		parts = append(parts, "its checks have not been well yet")

@@ -98,13 +98,15 @@ func TestWhyOfWhatWaits(t *testing.T) {
 	now := time.Date(2026, 11, 29, 10, 41, 0, 0, time.UTC)
 	late := status.Record{Phase: "starting", Pid: 7, Enabled: true, Manager: "m", NextRunAt: now.Add(-time.Minute)}
 	idle := status.Record{Phase: "stopped", Enabled: true, Manager: "m"}
-	disabled, given := idle, idle
+	disabled, given, ending := idle, idle, idle
+	ending.LastExit = &status.Exit{Cause: "shutdown", At: now}
 	disabled.Enabled, given.Problem = false, "not restarted: policy never"
 	for want, r := range map[string]status.Record{
 		"its checks have not been well yet":                  late,
 		"no crawler is wanted until `crawlkeeper start bbc`": idle,
 		"disabled":                    disabled,
 		"not restarted: policy never": given,
+		"shutdown now":                ending,
 	} {
 		if got := why(sourceStatus{Record: r, code: "bbc"}, now); got != want {
 			t.Errorf("got %q, want %q", got, want)
