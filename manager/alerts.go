@@ -218,7 +218,11 @@ func (f *fleet) alertOn(s *source, m worker.Move, snap *worker.Snapshot) {
 	f.alerts.settle(configs.AlertCooling, code, stable)
 	f.alerts.settle(configs.AlertLimit, code, stable)
 	if e := snap.LastExit; m.From == worker.Stopping && (m.Cause == worker.Limit || e != nil && overMemory(m.Cause, e.Exit)) {
-		f.alert(configs.AlertLimit, code, "its crawler was ended as it used more than its adapter allows")
+		text := "its crawler was ended as it used more than its adapter allows"
+		if e != nil && e.Why != "" {
+			text += ": " + e.Why
+		}
+		f.alert(configs.AlertLimit, code, text)
 	}
 	if m.To == worker.Cooling || exhausted {
 		f.alert(configs.AlertCooling, code, cmp.Or(s.problem(snap.Trouble), string(m.Cause)))

@@ -176,6 +176,17 @@ func TestACrawlerThatIsGivenUpIsToldOf(t *testing.T) {
 }
 
 // A crash loop is told once, and once when it is over.
+func TestAnAlertSaysWhichLimit(t *testing.T) {
+	t.Parallel()
+	var told []string
+	f := &fleet{alerts: newAlerts([]configs.Alert{{When: configs.AlertLimit}}, func(_ configs.Alert, _ string, a hook.Alert) { told = append(told, a.Text) })}
+	f.alertOn(&source{code: "a"}, worker.Move{From: worker.Stopping, To: worker.Backoff, Cause: worker.Limit},
+		&worker.Snapshot{LastExit: &worker.Exit{Cause: worker.Limit, Why: "memory: 88 MiB of 50 MiB"}})
+	if want := []string{"its crawler was ended as it used more than its adapter allows: memory: 88 MiB of 50 MiB"}; !slices.Equal(told, want) {
+		t.Errorf("got %q, want %q", told, want)
+	}
+}
+
 func TestACrashLoopIsToldOnce(t *testing.T) {
 	t.Parallel()
 	d := newDiary(t)

@@ -76,7 +76,7 @@ func (o *observer) eventOf(point string, i worker.Incarnation) *hook.Event {
 		e.Evidence = append(e.Evidence, "spider closed ("+i.Reason+")")
 	}
 	if len(i.Swept) > 0 {
-		e.Evidence = append(e.Evidence, fmt.Sprintf("it left %d processes, which were ended: %s", len(i.Swept), survivors(i.Swept)))
+		e.Evidence = append(e.Evidence, fmt.Sprintf("it left %s: %s", endedWithIt(len(i.Swept)), survivors(i.Swept)))
 	}
 	e.Evidence = append(e.Evidence, keptLines(i.Kept)...)
 	e.Evidence = append(e.Evidence, i.Evidence...)

@@ -159,13 +159,21 @@ func (o *observer) tellEnd(i worker.Incarnation) {
 		fmt.Fprintf(&text, "; spider closed (%s)", i.Reason)
 	}
 	if len(i.Swept) > 0 {
-		fmt.Fprintf(&text, "; it left %d processes, which were ended", len(i.Swept))
+		fmt.Fprintf(&text, "; it left %s", endedWithIt(len(i.Swept)))
 	}
 	args := []any{"cause", i.Cause, "pid", i.Pid}
 	if n := len(i.LastLines); n > 0 {
 		args = append(args, "last_line", i.LastLines[n-1])
 	}
 	o.say(level, text.String(), args...)
+}
+
+// endedWithIt says how many processes a crawler left.
+func endedWithIt(n int) string {
+	if n == 1 {
+		return "1 process, which was ended"
+	}
+	return fmt.Sprintf("%d processes, which were ended", n)
 }
 
 func round(d time.Duration) time.Duration {

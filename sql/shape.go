@@ -36,7 +36,7 @@ type Shape struct {
 	LogProblem      string   // why no log rows of ours can be written; "" where they can
 	MessageLimit    int      // most characters of crawl_logs.message, 0 = any
 	ErrorLimit      int      // most characters of crawl_runs.error, 0 = any
-	Missing         []string // columns ("sources.code") that the manager relies on and that are not there
+	Missing         []string // columns ("sources.code") and whole tables ("sources") that the manager relies on and that are not there
 	MissingDefaults []string // ids and times that do not fill themselves: what writes there must give them
 }
 
@@ -91,7 +91,7 @@ func (shape *Shape) readColumns(columns []db.ColumnsRow) {
 	there := make(map[string]bool)
 	for _, c := range columns {
 		name := c.Relation + "." + c.Name
-		there[name] = true
+		there[name], there[c.Relation] = true, true
 		switch name {
 		case "crawl_logs.message":
 			shape.MessageLimit = int(c.MaxLength)
@@ -103,6 +103,10 @@ func (shape *Shape) readColumns(columns []db.ColumnsRow) {
 		}
 	}
 	for table, names := range reliedOn {
+		if !there[table] {
+			shape.Missing = append(shape.Missing, table)
+			continue
+		}
 		for _, name := range names {
 			if !there[table+"."+name] {
 				shape.Missing = append(shape.Missing, table+"."+name)

@@ -202,6 +202,9 @@ func TestWhoFillsItsCgroupIsToldItsLimit(t *testing.T) {
 			synctest.Wait()
 			f.last().end(process.Exit{Signal: syscall.SIGKILL, Code: -1, OOM: true, Full: full})
 			synctest.Wait()
+			if why := w.Snapshot().LastExit.Why; why != want {
+				t.Errorf("full %v: the snapshot says %q", full, why)
+			}
 		})
 		equal(t, "causes", f.causes(), []Cause{OutOfMemory})
 		if why := f.incs[len(f.incs)-1].Why; why != want {

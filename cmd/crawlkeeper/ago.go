@@ -21,14 +21,28 @@ func relative(now, at time.Time) string {
 	case d.Abs() < time.Second:
 		return "now"
 	case d > 0:
-		return "in " + shortDuration(d)
+		return "in " + shortDuration(nearest(d))
 	}
 	return shortDuration(now.Sub(at)) + " ago"
 }
 
+// nearest adds half of a duration's unit, so that a pause of two hours does not end "in 1 h" a second later.
+func nearest(d time.Duration) time.Duration {
+	switch {
+	case d < time.Minute:
+		return d + time.Second/2
+	case d < time.Hour:
+		return d + time.Minute/2
+	case d < 2*day:
+		return d + time.Hour/2
+	}
+	return d + day/2
+}
+
+const day = 24 * time.Hour
+
 // shortDuration is a duration in its largest unit, cut: "59 s", "3 min", "47 h", "12 d".
 func shortDuration(d time.Duration) string {
-	const day = 24 * time.Hour
 	switch {
 	case d < time.Minute:
 		return unit(d, time.Second, "s")

@@ -25,7 +25,8 @@ func (d *doctor) adapters(ctx context.Context) []finding {
 	})
 	var findings []finding
 	for _, name := range sortedKeys(d.conf.Adapters) {
-		for _, f := range adapterFindings(ctx, name, d.conf.Adapters[name], d.environ, len(users[name])) {
+		found := adapterFindings(ctx, name, d.conf.Adapters[name], d.environ, len(users[name]))
+		for _, f := range append(found, d.helperFindings(ctx, name)...) {
 			if f.Level == levelBad && d.sources != nil && len(users[name]) == 0 {
 				f.Level = levelWarn
 				f.What += " (no source uses it)"
@@ -38,10 +39,7 @@ func (d *doctor) adapters(ctx context.Context) []finding {
 
 // adapterFindings are about one adapter; users is the number of its sources.
 func adapterFindings(ctx context.Context, name string, a configs.Adapter, environ []string, users int) []finding {
-	env := a.Inherit(environ)
-	for key, value := range a.Env {
-		env = append(env, key+"="+value)
-	}
+	env := environOf(a, environ)
 	var findings []finding
 	path, err := process.Lookup(ctx, a.Command[0], a.Dir, env)
 	switch {
@@ -62,6 +60,55 @@ func adapterFindings(ctx context.Context, name string, a configs.Adapter, enviro
 		}
 	}
 	return findings
+}
+
+// helperFindings are about the programs of hooks, alerts and checks, which are looked for as the adapter's crawlers are. Only what is
+// missing is named: a hook that cannot run may keep every crawler from starting.
+func (d *doctor) helperFindings(ctx context.Context, name string) []finding {
+	a := d.conf.Adapters[name]
+	commands := map[string][]string{}
+	add := func(key string, hooks []configs.Hook) {
+		for i, h := range hooks {
+			commands[fmt.Sprintf("%s[%d]", key, i)] = h.Command
+		}
+	}
+	for point, hooks := range d.conf.Hooks {
+		add("hooks."+point, hooks)
+	}
+	for point, hooks := range a.Hooks {
+		add("adapters."+name+".hooks."+point, hooks)
+	}
+	for i, alert := range d.conf.Alerts {
+		add(fmt.Sprintf("alerts[%d].hooks", i), alert.Hooks)
+	}
+	for i, c := range a.Health {
+		commands[fmt.Sprintf("adapters.%s.health[%d]", name, i)] = c.Command
+	}
+	env := environOf(a, d.environ)
+	var findings []finding
+	for _, key := range sortedKeys(commands) {
+		command := commands[key]
+		if len(command) == 0 {
+			continue
+		}
+		path, err := process.Lookup(ctx, command[0], a.Dir, env)
+		switch {
+		case err != nil:
+			findings = append(findings, bad(fmt.Sprintf("%q cannot run what %s names: %v", name, key, err), "install it, or correct "+key+".command; it is looked for as the crawlers of the adapter are"))
+		case unix.Access(path, unix.X_OK) != nil:
+			findings = append(findings, bad(fmt.Sprintf("%q: this user may not execute %s, which %s names", name, path, key), "chmod +x it, or run the manager as a user who may"))
+		}
+	}
+	return findings
+}
+
+// environOf is the environment of an adapter's crawlers, as far as programs are looked for in it.
+func environOf(a configs.Adapter, environ []string) []string {
+	env := a.Inherit(environ)
+	for key, value := range a.Env {
+		env = append(env, key+"="+value)
+	}
+	return env
 }
 
 // unsetVariables are those names of variables (not patterns) that are not in the environment.

@@ -45,7 +45,7 @@ func (a *app) showFindings(findings []finding) error {
 			b.WriteString(indent + "→ " + strings.Join(wrap(clean(f.Do), v.width-len(indent)-2), "\n"+indent+"  ") + "\n")
 		}
 	}
-	fmt.Fprintf(&b, "%d errors, %d warnings, %d ok\n", countLevel(findings, levelBad), countLevel(findings, levelWarn), countLevel(findings, levelFine))
+	fmt.Fprintf(&b, "%s, %s, %d ok\n", countOf(countLevel(findings, levelBad), "error"), countOf(countLevel(findings, levelWarn), "warning"), countLevel(findings, levelFine))
 	return a.printf("%s", b.String())
 }
 

@@ -170,6 +170,12 @@ func TestDoctorFindsFaults(t *testing.T) {
 			},
 			level: levelBad, check: "postgres", says: []string{"the database is at migration 0 of ", "crawlkeeper migrate"},
 		},
+		"no tables": {
+			spoil: func(t *testing.T, c *clinic) {
+				c.environ = append(c.environ, "CRAWLKEEPER_POSTGRES_URL="+testenv.Postgres(t).URL())
+			},
+			level: levelBad, check: "postgres", says: []string{"not there are the shared tables crawl_logs, crawl_runs, sources", "crawlkeeper migrate"},
+		},
 		"missing column": {
 			spoil: func(t *testing.T, c *clinic) { c.pg.Exec(t, "ALTER TABLE sources DROP backfill_hours") },
 			level: levelBad, check: "postgres", says: []string{"lack sources.backfill_hours"},
@@ -229,6 +235,19 @@ func TestDoctorFindsFaults(t *testing.T) {
 			more:  fmt.Sprintf(otherAdapter, "sh", ", dir: /no/such/place"),
 			spoil: func(t *testing.T, c *clinic) { c.pg.Exec(t, "UPDATE sources SET adapter = 'bad'") },
 			level: levelBad, check: "adapters", says: []string{"working directory /no/such/place"},
+		},
+		"missing hook": {
+			more:  fmt.Sprintf(otherAdapter, "sh", ", hooks: {acquire: [{webhook: 'http://127.0.0.1:1/'}, {command: [no-such-hook]}]}"),
+			spoil: func(t *testing.T, c *clinic) { c.pg.Exec(t, "UPDATE sources SET adapter = 'bad'") },
+			level: levelBad, check: "adapters", says: []string{`"bad" cannot run what adapters.bad.hooks.acquire[1] names`, "no-such-hook"},
+		},
+		"missing program of a check": {
+			more:  fmt.Sprintf(otherAdapter, "sh", ", health: [{type: command, command: [no-such-check]}]"),
+			level: levelWarn, check: "adapters", says: []string{`"bad" cannot run what adapters.bad.health[0] names`, "no-such-check", "no source uses it"},
+		},
+		"missing program of an alert": {
+			more:  "\nalerts: [{when: cooling, hooks: [{command: [no-such-alert]}]}]",
+			level: levelBad, check: "adapters", says: []string{`"*" cannot run what alerts[0].hooks[0] names`, "no-such-alert"},
 		},
 		"missing variable": {
 			more:  fmt.Sprintf(otherAdapter, "sh", ", env_inherit: [PATH, PROXY, 'X_*']"),

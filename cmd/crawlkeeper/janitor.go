@@ -73,15 +73,15 @@ func (c *JanitorCmd) alone(ctx context.Context, a *app) error {
 
 // show is an error where something could not be looked at.
 func (c *JanitorCmd) show(a *app, found control.Cleaning) error {
-	err := a.showCleaning(found, c.JSON)
+	err := c.showCleaning(a, found)
 	if err == nil && len(found.Problems) > 0 {
 		err = toldError(exitFailed)
 	}
 	return err
 }
 
-func (a *app) showCleaning(found control.Cleaning, asJSON bool) error {
-	if asJSON {
+func (c *JanitorCmd) showCleaning(a *app, found control.Cleaning) error {
+	if c.JSON {
 		return a.printJSON(found)
 	}
 	for _, p := range found.Problems {
@@ -111,5 +111,10 @@ func (a *app) showCleaning(found control.Cleaning, asJSON bool) error {
 			return err
 		}
 	}
-	return a.printf("left behind: %d, removed: %d\n", total.Found, total.Removed)
+	hint := ""
+	if total.Found > 0 && !c.Remove {
+		hint = "; --remove removes what may be removed"
+	}
+	return a.printf("left behind: %d, removed: %d (what is younger than janitor.min_age, %s, is not counted)%s\n",
+		total.Found, total.Removed, a.config.Janitor.MinAge, hint)
 }

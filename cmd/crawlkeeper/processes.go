@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -139,7 +140,7 @@ func (a *app) printProcess(p sql.Process, now time.Time) error {
 	b.WriteString(paint(clean(head), bold, v) + "\n")
 	for _, line := range [][2]string{
 		{"status", fmt.Sprintf("%s, pid %s on %s, started %s by manager %s", p.Status, pid(p.Pid), p.Host, relative(now, startOf(p)), p.Manager)},
-		{"end", fmt.Sprintf("%s, exit %s, ran %s, asked for by %s", causeText(p), exitOf(p), ranText(p, now), cmp.Or(p.By, "nobody"))},
+		{"end", endText(p, now)},
 		{"used", fmt.Sprintf("memory %s, CPU %s, swept %d", memory(p.PeakMemory), cpuText(p.CPUTime), p.Swept)},
 		{"command", strings.Join(p.Command, " ")},
 		{"binary", fmt.Sprintf("%s in %s", cmp.Or(p.Binary, none), cmp.Or(p.Dir, "."))},
@@ -156,6 +157,18 @@ func (a *app) printProcess(p sql.Process, now time.Time) error {
 		b.WriteString(paint("  : "+clean(line), dim, v) + "\n")
 	}
 	return a.printf("%s\n", b.String())
+}
+
+// endText is how it ended. Who is named asked for the end where somebody did, else for the start.
+func endText(p sql.Process, now time.Time) string {
+	how := fmt.Sprintf("%s, exit %s, ran %s", causeText(p), exitOf(p), ranText(p, now))
+	if p.EndedAt.IsZero() {
+		how = "not yet, ran " + ranText(p, now)
+	}
+	if slices.Contains([]string{"stopped", "restarted", "shutdown"}, p.Cause) {
+		return how + ", asked for by " + cmp.Or(p.By, "nobody")
+	}
+	return how + ", started by " + cmp.Or(p.By, "nobody")
 }
 
 // processJSON is a process as --json shows it.

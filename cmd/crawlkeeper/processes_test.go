@@ -30,7 +30,7 @@ func TestProcesses(t *testing.T) {
 		"59 min ago  a        42  running  -                   -        59 min…       -      -      0  manager",
 		"1 h ago     a        43  exited   hook: stop timeout  SIGKILL    5.0 s       -      -      0  -",
 		`2 h ago     a        41  exited   crashed             1            1 h  66 MiB  1.5 s      2  manager  \x1b[31mtwo`)
-	call(t, environ, "processes", "a", "-v").want(t, exitDone, "  end      crashed, exit 1, ran 1 h, asked for by manager\n  used     memory 66 MiB, CPU 1.5 s, swept 2\n  command  scrapy crawl a\n  binary   /usr/bin/scrapy in .\n  | one\n  | \\x1b[31mtwo\n", "")
+	call(t, environ, "processes", "a", "-v").want(t, exitDone, "  end      crashed, exit 1, ran 1 h, started by manager\n  used     memory 66 MiB, CPU 1.5 s, swept 2\n  command  scrapy crawl a\n  binary   /usr/bin/scrapy in .\n  | one\n  | \\x1b[31mtwo\n", "")
 
 	pg.Exec(t, `UPDATE crawl_processes SET evidence = E'pid 41 scrapy: state D\n  tcp a -> b' WHERE pid = 41`)
 	call(t, environ, "processes", "0196f0a0-0000-7000-8000-000000000001").want(t, exitDone, "  | one\n  | \\x1b[31mtwo\n  found not to be well; until then it had printed and did:\n  : pid 41 scrapy: state D\n  :   tcp a -> b\n", "")

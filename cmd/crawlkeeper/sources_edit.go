@@ -35,7 +35,7 @@ type SourcesSetCmd struct {
 	Codes         []string `arg:"" name:"code" help:"Codes of sources."`
 	Adapter       *string  `help:"How it is crawled: the name of an adapter of the configuration." placeholder:"NAME"`
 	Interval      *string  `help:"A tick every so often." placeholder:"5m"`
-	Schedule      *string  `help:"Ticks by a cron line, which wins over the interval; '' takes it away, as with all of these." placeholder:"LINE"`
+	Schedule      *string  `help:"Ticks by a cron line, which wins over the interval; an empty one takes it away, as with all of these." placeholder:"LINE"`
 	Timezone      *string  `help:"Time zone of the cron line." placeholder:"ZONE"`
 	Jitter        *string  `help:"Ticks are late by up to this much, each source by its own part." placeholder:"30s"`
 	BackfillHours *string  `help:"How far back a crawler looks." placeholder:"HOURS"`

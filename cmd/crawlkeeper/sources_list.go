@@ -76,11 +76,11 @@ func notes(c *configs.Config, s sql.Source, now time.Time) cell {
 
 func pausedText(s sql.Source, now time.Time) string {
 	text := "paused"
-	if until := relative(now, s.PausedUntil); until != "never" {
-		text += ", ends " + until
-	}
 	if s.PausedBy != "" {
 		text += " by " + s.PausedBy
+	}
+	if until := relative(now, s.PausedUntil); until != "never" {
+		text += ", ends " + until
 	}
 	if s.PauseReason != "" {
 		text += ": " + s.PauseReason

@@ -134,6 +134,10 @@ func why(s sourceStatus, now time.Time) string {
 		parts = append(parts, "disabled")
 	}
 	switch {
+	case s.Phase == "stopped" && s.Enabled && s.Problem == "" && s.Manager != "" && (s.LastExit == nil || s.LastExit.Cause != "shutdown"):
+		parts = append(parts, fmt.Sprintf("no crawler is wanted until `crawlkeeper start %s`", s.code))
+	case s.Phase == "starting" && s.Pid != 0:
+		parts = append(parts, "its checks have not been well yet")
 	case s.Queue > 0:
 		parts = append(parts, "its tick waits")
 	case overdue(s.Record, now):
@@ -147,11 +151,11 @@ func why(s sourceStatus, now time.Time) string {
 
 func pauseText(r status.Record, now time.Time) string {
 	text := "paused"
-	if until := relative(now, r.PausedUntil); until != "never" && until != none {
-		text += ", ends " + until
-	}
 	if r.PausedBy != "" {
 		text += " by " + r.PausedBy
+	}
+	if until := relative(now, r.PausedUntil); until != "never" && until != none {
+		text += ", ends " + until
 	}
 	if r.PauseReason != "" {
 		text += ": " + r.PauseReason

@@ -85,12 +85,33 @@ func TestStatusTable(t *testing.T) {
 		"SOURCE       PHASE     PID   UP  NEXT           MEMORY  RESTARTS  WHY",
 		"crashy       backoff     -    -  start in 20 s       -         3  crashed (1) 8 s ago after 12 s",
 		"busy         running  4242  3 h  1 min ago      69 MiB         0  its tick waits",
-		`sleeper      running  4242  3 h  in 4 min       69 MiB         0  paused, ends in 2 h by anna: site is\ndown`,
-		"gone         stopped     -    -  -                   -         0",
+		`sleeper      running  4242  3 h  in 4 min       69 MiB         0  paused by anna, ends in 2 h: site is\ndown`,
+		"gone         stopped     -    -  -                   -         0  no crawler is wanted until `crawlkeeper start gone`",
 		"bbc          running  4242  3 h  in 4 min       69 MiB         0",
 		"killed_once  running  4242  3 h  in 4 min       69 MiB         1  signalled (SIGKILL) 3 h ago",
 		"日経         running  4242  3 h  in 4 min       69 MiB         0",
 	)
+}
+
+func TestWhyOfWhatWaits(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 29, 10, 41, 0, 0, time.UTC)
+	late := status.Record{Phase: "starting", Pid: 7, Enabled: true, Manager: "m", NextRunAt: now.Add(-time.Minute)}
+	idle := status.Record{Phase: "stopped", Enabled: true, Manager: "m"}
+	disabled, given, ending := idle, idle, idle
+	ending.LastExit = &status.Exit{Cause: "shutdown", At: now}
+	disabled.Enabled, given.Problem = false, "not restarted: policy never"
+	for want, r := range map[string]status.Record{
+		"its checks have not been well yet":                  late,
+		"no crawler is wanted until `crawlkeeper start bbc`": idle,
+		"disabled":                    disabled,
+		"not restarted: policy never": given,
+		"shutdown now":                ending,
+	} {
+		if got := why(sourceStatus{Record: r, code: "bbc"}, now); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
 }
 
 // writeStatus puts a fleet into Redis, as a manager does.

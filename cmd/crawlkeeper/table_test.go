@@ -89,6 +89,12 @@ func TestRelative(t *testing.T) {
 		{now.Add(-59 * time.Minute), "59 min ago"},
 		{now.Add(-47 * time.Hour), "47 h ago"},
 		{now.Add(48 * time.Hour), "in 2 d"},
+		{now.Add(2*time.Hour - 3*time.Second), "in 2 h"},
+		{now.Add(13*time.Hour + 20*time.Minute), "in 13 h"},
+		{now.Add(59*time.Second + 600*time.Millisecond), "in 1 min"},
+		{now.Add(59*time.Minute + 40*time.Second), "in 1 h"},
+		{now.Add(47*time.Hour + 40*time.Minute), "in 2 d"},
+		{now.Add(-2*time.Hour + 3*time.Second), "1 h ago"},
 		{time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), "never"},
 	} {
 		if got := relative(now, test.at); got != test.want {
