@@ -37,7 +37,7 @@
 //   - One goroutine, the keeper, reaps orphans and kills what is left of trees. It never waits for a leader, so no exit
 //     status of a leader is lost to it. It looks only when a child has ended or a tree waits: at rest /proc is not read,
 //     and thousands of ends at once are a few looks.
-//   - A child costs a goroutine and a descriptor, no thread. Calls that block hold one of a few slots.
+//   - A child costs a descriptor, neither a thread nor a goroutine: one poller watches all pidfds. Calls that block hold one of a few slots.
 //
 // umask, nice and resource limits are set by a step between fork and exec, which is our own program started again:
 // [ExecStep].

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"crawlkeeper/worker/borrowed"
+	"crawlkeeper/worker/poll"
 )
 
 // Options of a Spawner.
@@ -43,6 +44,7 @@ type Spawner struct {
 	null   *os.File
 	keys   borrowed.Keys
 	claims claims
+	poller poll.Poller // of all pidfds
 
 	forks  chan *forkRequest
 	sweeps chan *tree

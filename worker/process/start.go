@@ -169,7 +169,7 @@ func (s *Spawner) launch(ctx context.Context, spec *Spec, found program, t *tree
 	return p, report.wait(ctx, spec.Argv[0])
 }
 
-// register makes a Process of a leader that was forked, and waits for its end.
+// register makes a Process of a leader that was forked, and has its end watched.
 func (s *Spawner) register(r *forkRequest, found program) (*Process, error) {
 	p := &Process{
 		spawner: s, path: found.path, pid: r.pid, startTime: r.tree.start, started: r.at, place: found.place, terms: found.terms,
@@ -184,7 +184,6 @@ func (s *Spawner) register(r *forkRequest, found program) (*Process, error) {
 		return nil, &StartError{found.path, "its pidfd cannot be watched", err}
 	}
 	s.live.Add(1)
-	go p.wait()
 	return p, nil
 }
 
