@@ -72,15 +72,15 @@ func (p *Process) Exit() Exit {
 }
 
 // open takes over the pidfd and has it watched.
-func (p *Process) open(fd int) error {
-	if fd < 0 {
-		return errors.New("the kernel gave no pidfd")
+func (p *Process) open(r *forkRequest) error {
+	if r.pidfd < 0 {
+		return cmp.Or(r.unwatched, errors.New("the kernel gave no pidfd"))
 	}
-	p.pidfd = os.NewFile(uintptr(fd), "pidfd") // blocking: else it would go into the runtime's poller too
+	p.pidfd = os.NewFile(uintptr(r.pidfd), "pidfd") // blocking: else it would go into the runtime's poller too
 	conn, err := p.pidfd.SyscallConn()
 	if err == nil {
 		p.conn = conn
-		err = p.spawner.poller.Watch(&p.watch, fd, func() { go p.look() })
+		err = p.spawner.poller.Watch(&p.watch, r.pidfd, func() { go p.look() })
 	}
 	if err != nil {
 		p.pidfd.Close()

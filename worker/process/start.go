@@ -175,13 +175,13 @@ func (s *Spawner) register(r *forkRequest, found program) (*Process, error) {
 		spawner: s, path: found.path, pid: r.pid, startTime: r.tree.start, started: r.at, place: found.place, terms: found.terms,
 		exited: make(chan struct{}), reaped: make(chan struct{}), tree: r.tree,
 	}
-	if err := p.open(r.pidfd); err != nil { // a process that cannot be watched must not live
+	if err := p.open(r); err != nil { // a process that cannot be watched must not live
 		_ = syscall.Kill(r.pid, syscall.SIGKILL)
 		reapLeader(r.pid)
 		if r.tree.cgroup != nil {
 			withinLimit(s.files, r.tree.cgroup.remove)
 		}
-		return nil, &StartError{found.path, "its pidfd cannot be watched", err}
+		return nil, &StartError{found.path, "its end cannot be watched: " + reason(err), err}
 	}
 	s.live.Add(1)
 	return p, nil
