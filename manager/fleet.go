@@ -77,6 +77,7 @@ type fleet struct {
 	watched atomic.Bool   // there are alerts; written by Run, read by others
 	kill    chan struct{} // closed by killAll: workers that are stopping give no more time
 	killAll func()
+	starts  atomic.Int64 // crawlers that were started; written by all workers
 
 	// Owned by Run.
 	sources  map[string]*source

@@ -186,6 +186,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	feed.start("sources", m.pollLoop)
 	feed.start("commands", m.listener().Run)
 	feed.start("usage", m.usageLoop)
+	feed.start("memory", m.memoryLoop)
 	feed.start("repair", m.repairLoop)
 	feed.start("prune", m.pruneLoop)
 	feed.start("checks", m.fleet.monitor.Run)

@@ -81,6 +81,7 @@ func (o *observer) Process(i worker.Incarnation) {
 	}
 	switch i.Status {
 	case worker.StatusRunning:
+		f.starts.Add(1)
 		f.metrics.Started(i.Source)
 		if last := o.s.worker.Snapshot(); last.Restarts > 0 && last.LastExit != nil {
 			f.metrics.Restarted(string(last.LastExit.Cause))

@@ -25,6 +25,7 @@ func (c *RunCmd) Run(ctx context.Context, a *app) error {
 	case c.JSON:
 		return usagef("--json goes with --dry-run; for the log use --log-format json")
 	}
+	a.keepSmall()
 	hangups, stop := a.hangups()
 	defer stop()
 

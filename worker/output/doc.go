@@ -17,7 +17,7 @@
 //     a place that is stuck by nothing at all.
 //   - Memory is bounded. Buffers for reading are few and shared; unfinished lines, lines that wait for the disk and lines that wait for standard
 //     error each have a limit in bytes for all crawlers together, and one source cannot take all of it.
-//     A pipe that is quiet costs a goroutine and no buffer.
+//     A pipe that is quiet costs neither a goroutine nor a buffer.
 //   - A line is bytes. It is never torn in a log file or on standard error, except where it is longer than MaxLine: then it is cut, bears
 //     CutMark, and the rest of it is read and dropped.
 //   - What is dropped is counted: Stats of an Output, of a Forwarder and of the Sinks.

@@ -58,7 +58,7 @@ func quietPipes(tb testing.TB, n int, line string) int64 {
 	return (footprint() - before) / int64(n)
 }
 
-// A crawler that is silent costs two goroutines and no buffer; one that said a little costs a little more.
+// A crawler that is silent costs neither goroutines nor buffers; one that said a little costs a little more.
 // Not beside other tests, as it measures memory.
 func TestQuietCrawlersAreCheap(t *testing.T) {
 	for name, line := range map[string]string{"silent": "", "one line": "started\n"} {

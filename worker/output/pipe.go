@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"syscall"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"crawlkeeper/worker/poll"
 )
 
 const (
@@ -17,16 +19,20 @@ const (
 	pauseLimit = 100 * time.Millisecond
 )
 
-// pipe is our end of one of a process's two pipes. It belongs to the goroutine that runs it, but for interrupt.
+// pipe is our end of one of a process's two pipes. What changes belongs to whoever holds turn: the goroutine that the poller
+// starts when there is something to read, and in the end the drain.
 type pipe struct {
 	stream *Stream
 	name   string // Stdout or Stderr
 	file   *os.File
-	raw    syscall.RawConn
-	lines  splitter
-	state  pipeState
-	room   <-chan struct{} // with pipeHeld: what to wait for
-	until  time.Time       // how long a read is held back at most; zero while none is
+	fd     int // of file, which is closed by close alone
+	watch  poll.Watch
+
+	turn  sync.Mutex
+	lines splitter
+	state pipeState
+	room  <-chan struct{} // with pipeHeld: what to wait for
+	until time.Time       // how long a read is held back at most; zero while none is
 }
 
 // pipeState is what the last read said.
@@ -39,73 +45,79 @@ const (
 	pipeEnded                  // nobody holds the other end, or it is broken
 )
 
-// newPipe takes over the descriptor and puts it into the netpoller.
+// newPipe takes over the descriptor and has it watched.
 func newPipe(s *Stream, fd int, name string) (*pipe, error) {
-	if err := unix.SetNonblock(fd, true); err != nil {
-		_ = unix.Close(fd)
-		return nil, fmt.Errorf("make a pipe non-blocking: %w", err)
-	}
 	sinks := s.out.sinks
-	p := &pipe{stream: s, name: name, lines: splitter{max: MaxLine, memory: &sinks.partials}}
-	p.file = os.NewFile(uintptr(fd), name)
-	raw, err := p.file.SyscallConn()
+	p := &pipe{stream: s, name: name, fd: fd, lines: splitter{max: MaxLine, memory: &sinks.partials}}
+	p.file = os.NewFile(uintptr(fd), name) // still blocking: else it would go into the netpoller too
+	err := unix.SetNonblock(fd, true)
 	if err == nil {
-		err = p.file.SetReadDeadline(time.Time{}) // works only for what is in the netpoller
+		err = sinks.poller.Watch(&p.watch, fd, func() { go p.run() })
 	}
 	if err != nil {
 		_ = p.file.Close()
 		return nil, fmt.Errorf("watch a pipe: %w", err)
 	}
-	p.raw = raw
 	return p, nil
 }
 
-// run reads until the pipe ends or Drain is called, and hands on every line.
+// run hands on every line until there is nothing more to read now, or Drain is called.
 func (p *pipe) run() {
-	read := p.read
-	for p.state != pipeEnded {
-		if err := p.raw.Read(read); err != nil {
-			if !errors.Is(err, os.ErrDeadlineExceeded) {
-				p.state = pipeEnded
-			}
-			break
-		}
-		if p.state == pipeHeld {
+	p.turn.Lock()
+	defer p.turn.Unlock()
+	for p.state != pipeEnded && !closed(p.stream.draining) {
+		p.read()
+		switch p.state {
+		case pipeHeld:
 			p.awaitRoom(p.stream.draining)
+		case pipeEmpty:
+			p.watch.Again()
+			return
+		case pipeEnded:
+			p.close()
 		}
 	}
-	p.takeRest()
+}
+
+// drain takes what is left after the process has ended, and closes the pipe.
+func (p *pipe) drain() {
+	p.turn.Lock()
+	defer p.turn.Unlock()
+	if p.state != pipeEnded {
+		p.takeRest()
+		p.close()
+	}
+}
+
+// close hands on the line that the pipe ended in. The caller holds turn.
+func (p *pipe) close() {
+	p.state = pipeEnded
 	ws := p.stream.out.sinks.workspaces.take()
 	ws.finish(p)
 	p.stream.out.sinks.workspaces.put(ws)
+	p.watch.End()
 	_ = p.file.Close()
 }
 
-// interrupt makes run stop waiting. Any goroutine may call it.
-func (p *pipe) interrupt() { _ = p.file.SetReadDeadline(time.Unix(1, 0)) }
-
-// read reads once. It is called by the netpoller's side when there is something, and holds a buffer no longer than it runs.
-// False means that it has to be called again when there is more.
-func (p *pipe) read(fd uintptr) bool {
+// read reads once, if the places where the lines go allow it. It holds a buffer no longer than it runs.
+func (p *pipe) read() {
 	pool := p.stream.out.sinks.workspaces
 	ws := pool.take()
 	defer pool.put(ws)
 	if p.hold() {
 		p.state = pipeHeld
-		return true
+		return
 	}
-	n, err := readAgain(int(fd), ws.raw[:])
+	n, err := readAgain(p.fd, ws.raw[:])
 	switch {
 	case errors.Is(err, unix.EAGAIN):
 		p.state = pipeEmpty
-		return false
 	case err != nil || n == 0:
 		p.state = pipeEnded
 	default:
 		p.state = pipeMore
 		ws.deliver(p, ws.raw[:n])
 	}
-	return true
 }
 
 func readAgain(fd int, b []byte) (int, error) {
@@ -119,10 +131,6 @@ func readAgain(fd int, b []byte) (int, error) {
 
 // takeRest reads what the pipe still holds after the process has ended, without waiting for more.
 func (p *pipe) takeRest() {
-	if p.state == pipeEnded {
-		return
-	}
-	<-p.stream.draining // closed already
 	until := time.Now().Add(drainLimit)
 	for p.state = pipeMore; p.state == pipeMore || p.state == pipeHeld; {
 		if p.state == pipeHeld {
@@ -131,9 +139,7 @@ func (p *pipe) takeRest() {
 		if closed(p.stream.hurry) {
 			p.until = time.Unix(1, 0) // one read, whether there is room or not
 		}
-		if err := p.raw.Control(func(fd uintptr) { p.read(fd) }); err != nil {
-			return
-		}
+		p.read()
 		if time.Now().After(until) || closed(p.stream.hurry) {
 			return
 		}

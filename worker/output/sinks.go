@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"crawlkeeper/worker/poll"
 )
 
 const (
@@ -37,6 +39,7 @@ type Sinks struct {
 	files          *files
 	stdout, stderr *os.File
 	workspaces     workspaces
+	poller         poll.Poller // of all pipes
 	partials       budget
 }
 

@@ -20,7 +20,6 @@ type Stream struct {
 	first    uint64     // number of this process's first line in the ring
 	own      bool       // Stdout and Stderr are ours to close
 	pipes    []*pipe
-	readers  sync.WaitGroup
 	draining chan struct{}   // closed by Drain
 	hurry    <-chan struct{} // closed when Drain has no more time; set before draining is closed
 
@@ -81,16 +80,13 @@ func (s *Stream) openPipe(name string) (*os.File, error) {
 	return child, nil
 }
 
-// Started closes the child's ends here, without which no end of output would ever be seen, and begins to read.
+// Started closes the child's ends here, without which no end of output would ever be seen.
 func (s *Stream) Started() {
 	if s.started || s.drained {
 		return
 	}
 	s.started = true
 	s.closeChildEnds()
-	for _, p := range s.pipes {
-		s.readers.Go(p.run)
-	}
 }
 
 func (s *Stream) closeChildEnds() {
@@ -113,17 +109,14 @@ func (s *Stream) Drain(ctx context.Context) {
 	s.drained = true
 	s.hurry = ctx.Done()
 	close(s.draining)
-	if s.started {
-		for _, p := range s.pipes {
-			p.interrupt()
-		}
-		s.readers.Wait()
-	} else {
+	if !s.started {
 		s.closeChildEnds()
-		for _, p := range s.pipes {
-			_ = p.file.Close()
-		}
 	}
+	var drains sync.WaitGroup
+	for _, p := range s.pipes {
+		drains.Go(p.drain)
+	}
+	drains.Wait()
 	s.out.sinks.files.release(s.file)
 }
 

@@ -17,11 +17,13 @@ type forkRequest struct {
 	tree  *tree
 	quota Quota
 	cpus  []int
-	pidfd int
 	done  chan struct{}
-	pid   int
-	err   error
-	at    time.Time
+
+	pid       int
+	pidfd     int
+	unwatched error // why there is no pidfd
+	err       error
+	at        time.Time
 }
 
 // textBusyTries bounds how often a program whose file is just being written is tried again (golang/go#22315).
@@ -30,12 +32,12 @@ const (
 	textBusyPause = 5 * time.Millisecond
 )
 
-func (s *Spawner) forkLoop(ctx context.Context) {
-	defer close(s.ended)
+// forkLoop is what the forking thread does. h is nil where it has the same table of descriptors as all others.
+func (s *Spawner) forkLoop(ctx context.Context, forks <-chan *forkRequest, h *handover) {
 	for {
 		select {
-		case r := <-s.forks:
-			s.fork(r)
+		case r := <-forks:
+			s.forkWith(r, h)
 			close(r.done)
 		case <-ctx.Done():
 			return
@@ -43,19 +45,34 @@ func (s *Spawner) forkLoop(ctx context.Context) {
 	}
 }
 
-func (s *Spawner) fork(r *forkRequest) {
+// forkWith forks with the descriptors that were handed over.
+func (s *Spawner) forkWith(r *forkRequest, h *handover) {
+	if h == nil {
+		s.fork(r, r.attr)
+		return
+	}
+	attr, fds, err := h.take(r.attr)
+	if r.err = err; err == nil {
+		s.fork(r, attr)
+	}
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
+}
+
+func (s *Spawner) fork(r *forkRequest, attr *syscall.ProcAttr) {
 	living.births.RLock()
 	defer living.births.RUnlock()
 	forking.Lock()
 	dumpable, _ := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
 	s.finger.stamped(r.tree.number, func() {
 		var err error
-		if e := pinned(r.cpus, func() { r.pid, err = syscall.ForkExec(r.path, r.argv, r.attr) }); e != nil {
+		if e := pinned(r.cpus, func() { r.pid, err = syscall.ForkExec(r.path, r.argv, attr) }); e != nil {
 			err = e
 		}
 		r.err = err
 	})
-	if r.attr.Sys.Credential != nil && dumpable == 1 {
+	if attr.Sys.Credential != nil && dumpable == 1 {
 		// Until its exec a child shares our memory, and its change of user made that undumpable.
 		_ = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
 	}
@@ -79,6 +96,9 @@ func (s *Spawner) attempt(ctx context.Context, r *forkRequest) error {
 		return ctx.Err()
 	}
 	<-r.done
+	if r.err == nil && r.pidfd < 0 { // its number is its own until we reap it
+		r.pidfd, r.unwatched = unix.PidfdOpen(r.pid, 0)
+	}
 	return r.err
 }
 
@@ -128,7 +148,7 @@ func (s *Spawner) inCgroup(ctx context.Context, r *forkRequest) error {
 		return nil
 	}
 	withinLimit(s.files, g.remove)
-	if !errors.Is(err, syscall.ETXTBSY) && errors.As(err, new(syscall.Errno)) {
+	if !errors.Is(err, syscall.ETXTBSY) && !errors.Is(err, syscall.EMFILE) && errors.As(err, new(syscall.Errno)) {
 		first := err
 		if r.quota.CPU > 0 {
 			return noShare(first)

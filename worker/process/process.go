@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"crawlkeeper/worker/borrowed"
+	"crawlkeeper/worker/poll"
 )
 
 // Process is one incarnation of a program with all that it starts. Its methods may be called from any goroutine.
@@ -28,8 +30,9 @@ type Process struct {
 
 	pidfd  *os.File
 	conn   syscall.RawConn
+	watch  poll.Watch // of pidfd
 	exited chan struct{}
-	exit   Exit // written by wait before it closes exited
+	exit   Exit // written by ended before it closes exited
 	killed atomic.Bool
 	peak   atomic.Int64
 
@@ -68,28 +71,21 @@ func (p *Process) Exit() Exit {
 	return p.exit
 }
 
-// open puts the pidfd into the runtime's poller. A descriptor that blocks would silently not be registered, hence the
-// deadline as a test.
-func (p *Process) open(fd int) error {
-	if fd < 0 {
-		return errors.New("the kernel gave no pidfd")
+// open takes over the pidfd and has it watched.
+func (p *Process) open(r *forkRequest) error {
+	if r.pidfd < 0 {
+		return cmp.Or(r.unwatched, errors.New("the kernel gave no pidfd"))
 	}
-	if err := unix.SetNonblock(fd, true); err != nil {
-		unix.Close(fd)
-		return fmt.Errorf("set the pidfd non-blocking: %w", err)
-	}
-	p.pidfd = os.NewFile(uintptr(fd), "pidfd")
-	if err := p.pidfd.SetDeadline(time.Time{}); err != nil {
-		p.pidfd.Close()
-		return fmt.Errorf("register the pidfd with the poller: %w", err)
-	}
+	p.pidfd = os.NewFile(uintptr(r.pidfd), "pidfd") // blocking: else it would go into the runtime's poller too
 	conn, err := p.pidfd.SyscallConn()
+	if err == nil {
+		p.conn = conn
+		err = p.spawner.poller.Watch(&p.watch, r.pidfd, func() { go p.look() })
+	}
 	if err != nil {
 		p.pidfd.Close()
-		return fmt.Errorf("use the pidfd: %w", err)
 	}
-	p.conn = conn
-	return nil
+	return err
 }
 
 // siginfo is siginfo_t of waitid(2) as far as it is filled for SIGCHLD, on 64-bit machines.
@@ -101,22 +97,33 @@ type siginfo struct {
 	_                     [100]byte
 }
 
-// wait ends when the leader has. The leader stays a zombie, so that its pid is not used again, until it was swept.
-func (p *Process) wait() {
+// lookAgain is the pause after a look at a leader that has ended and cannot be waited for yet, as somebody traces it.
+const lookAgain = 50 * time.Millisecond
+
+// look is called when the leader seems to have ended. It stays a zombie, so that its pid is not used again, until it was
+// swept. A Watch tells once, so there is one look at a time.
+func (p *Process) look() {
 	var info siginfo
 	var usage unix.Rusage
-	err := p.conn.Read(func(fd uintptr) bool {
-		for {
-			err := unix.Waitid(unix.P_PIDFD, int(fd), (*unix.Siginfo)(unsafe.Pointer(&info)), unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, &usage)
-			if err != unix.EINTR {
-				return err != nil || info.pid != 0
-			}
+	var failed error
+	err := p.conn.Control(func(fd uintptr) {
+		for failed = unix.EINTR; failed == unix.EINTR; {
+			failed = unix.Waitid(unix.P_PIDFD, int(fd), (*unix.Siginfo)(unsafe.Pointer(&info)), unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, &usage)
 		}
 	})
+	if err = cmp.Or(err, failed); err == nil && info.pid == 0 {
+		time.AfterFunc(lookAgain, p.watch.Again)
+		return
+	}
+	p.ended(info, usage, err)
+}
+
+// ended tells everybody that the leader has ended.
+func (p *Process) ended(info siginfo, usage unix.Rusage, err error) {
 	p.exit = Exit{Code: -1, At: time.Now()}
 	p.exit.Ran = p.exit.At.Sub(p.started)
 	switch {
-	case err != nil || info.pid == 0:
+	case err != nil:
 		p.spawner.logger.Error("a process could not be waited for", "pid", p.pid, "error", err)
 	case info.code == 1: // CLD_EXITED
 		p.exit.Code = int(info.status)
@@ -228,6 +235,7 @@ func (p *Process) release() {
 	p.spawner.live.Add(-1)
 	reapLeader(p.pid)
 	living.remove(p.tree)
+	p.watch.End()
 	p.pidfd.Close()
 	p.kept = p.giveBack()
 	p.spawner.claims.drop(p.tree.id)

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"crawlkeeper/worker/borrowed"
+	"crawlkeeper/worker/poll"
 )
 
 // Options of a Spawner.
@@ -43,6 +44,9 @@ type Spawner struct {
 	null   *os.File
 	keys   borrowed.Keys
 	claims claims
+	poller poll.Poller // of all pidfds
+
+	ownTable func(keep int) error // gives the forking thread its table; tests refuse it
 
 	forks  chan *forkRequest
 	sweeps chan *tree
@@ -95,7 +99,7 @@ func New(o Options) (*Spawner, error) {
 		return nil, err
 	}
 	return &Spawner{
-		means: means, logger: o.Logger, slot: slot, step: o.Step, lookup: lookups, oom: newOOMWatch(), null: null, keys: o.Keys,
+		means: means, logger: o.Logger, slot: slot, step: o.Step, lookup: lookups, oom: newOOMWatch(), null: null, keys: o.Keys, ownTable: ownTable,
 		forks: make(chan *forkRequest), sweeps: make(chan *tree), ended: make(chan struct{}),
 		files: make(chan struct{}, fileSlots), facts: make(chan struct{}, factSlots), gifts: make(chan struct{}, giftSlots),
 	}, nil
@@ -125,7 +129,7 @@ func (s *Spawner) Run(ctx context.Context) error {
 	signal.Notify(signals, syscall.SIGCHLD)
 	defer signal.Stop(signals)
 	var threads sync.WaitGroup
-	threads.Go(func() { offMainThread(func() { s.forkLoop(ctx) }) })
+	threads.Go(func() { s.runForks(ctx) })
 	newKeeper(s).run(ctx, signals)
 	threads.Wait()
 	return nil

@@ -169,22 +169,21 @@ func (s *Spawner) launch(ctx context.Context, spec *Spec, found program, t *tree
 	return p, report.wait(ctx, spec.Argv[0])
 }
 
-// register makes a Process of a leader that was forked, and waits for its end.
+// register makes a Process of a leader that was forked, and has its end watched.
 func (s *Spawner) register(r *forkRequest, found program) (*Process, error) {
 	p := &Process{
 		spawner: s, path: found.path, pid: r.pid, startTime: r.tree.start, started: r.at, place: found.place, terms: found.terms,
 		exited: make(chan struct{}), reaped: make(chan struct{}), tree: r.tree,
 	}
-	if err := p.open(r.pidfd); err != nil { // a process that cannot be watched must not live
+	if err := p.open(r); err != nil { // a process that cannot be watched must not live
 		_ = syscall.Kill(r.pid, syscall.SIGKILL)
 		reapLeader(r.pid)
 		if r.tree.cgroup != nil {
 			withinLimit(s.files, r.tree.cgroup.remove)
 		}
-		return nil, &StartError{found.path, "its pidfd cannot be watched", err}
+		return nil, &StartError{found.path, "its end cannot be watched: " + reason(err), err}
 	}
 	s.live.Add(1)
-	go p.wait()
 	return p, nil
 }
 
