@@ -65,6 +65,9 @@ func TestProcessRowKeepsEveryField(t *testing.T) {
 	if limited, err := store.Processes(t.Context(), ProcessFilter{Limit: 1}); err != nil || len(limited) != 1 || limited[0].ID != full.ID {
 		t.Errorf("the youngest: %v, %v", limited, err)
 	}
+	full.FinalOwed = false // else it would stay
+	j.Process(full)
+	flush(t, j)
 	if n, err := store.PruneProcesses(t.Context(), Pruning{Collector: "news", Before: at(3), Limit: 10}); err != nil || n != 1 {
 		t.Errorf("pruned %d, %v", n, err)
 	}
