@@ -145,7 +145,7 @@ func (m *Manager) endLost(ctx context.Context, left ...uint32) process.Report {
 func (m *Manager) sweepLost(ctx context.Context, left []uint32) {
 	report := m.endLost(ctx, left...)
 	if len(report.Left) == 0 { // nobody needs what was taken for them any more
-		m.returnLost(ctx)
+		m.returnLost(ctx, left)
 	} else {
 		m.Logger.Error("processes that an earlier manager left cannot be ended", "processes", fmt.Sprint(report.Left))
 	}

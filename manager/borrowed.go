@@ -86,11 +86,11 @@ func (m *Manager) ownerOfKey(ctx context.Context, key string) (string, error) {
 const lostLimit = 15 * time.Second
 
 // returnLost gives back what was taken for processes of managers that are gone, of which nothing lives any more.
-func (m *Manager) returnLost(ctx context.Context) {
+func (m *Manager) returnLost(ctx context.Context, left []uint32) {
 	ctx, cancel := context.WithTimeout(ctx, lostLimit)
 	defer cancel()
 	m.lostKept = map[string][]borrowed.Kept{}
-	for _, root := range m.spawner.LostRoots() {
+	for _, root := range m.spawner.LostRoots(left...) {
 		places, err := borrowed.Places(root)
 		if err != nil {
 			m.Logger.Warn("temporary directories of an earlier manager cannot be looked at", "dir", root, "error", err)

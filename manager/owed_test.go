@@ -63,7 +63,7 @@ func TestFinalKnowsWhatAKilledManagerCouldNotGiveBack(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	w.nothingOwed()
-	if n := w.number("select count(*) from crawl_processes where host = 'h' and last_lines like '%" + want + "%'"); n != 1 {
-		t.Errorf("its row does not say so: %s", filepath.Base(root))
-	}
+	eventually(t, "its row says so: "+filepath.Base(root), func() bool {
+		return w.number("select count(*) from crawl_processes where host = 'h' and last_lines like '%"+want+"%'") == 1
+	})
 }

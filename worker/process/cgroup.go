@@ -134,6 +134,7 @@ func (g *cgroup) event(file, key string) uint64 {
 func keyedValue(file, key string) (uint64, bool) {
 	data, err := os.ReadFile(file)
 	if err != nil {
+		noteBlind(err)
 		return 0, false
 	}
 	for line := range bytes.Lines(data) {

@@ -121,13 +121,14 @@ func (k *keeper) pass(now time.Time) {
 // round is one look for all trees that wait. It tells whether a second look may end some of them.
 func (k *keeper) round(now time.Time) (again bool) {
 	k.s.passes.Add(1)
+	before := blind.Load()
 	found, vanished := k.look()
 	for t := range k.trees {
 		members, stirred := found[t]
 		if t.cgroup != nil && t.cgroup.populated() {
 			members, stirred = append(members, t.cgroup.members()...), true
 		}
-		if stirred || vanished {
+		if stirred || vanished || blind.Load() != before {
 			t.empty = 0
 			t.kill(members)
 			t.schedule(now)

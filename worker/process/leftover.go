@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -20,9 +21,14 @@ func (s *slot) root() string {
 }
 
 // LostRoots are such directories of managers of this name, scope and user that do not live any more, also of earlier boots
-// and containers. Our own is among them, if it is there: what is in it is lost where nobody claims it.
-func (s *Spawner) LostRoots() []string {
+// and containers. Our own is among them, if it is there: what is in it is lost where nobody claims it. gone are prefixes of
+// managers of whatever name that are known to be dead.
+func (s *Spawner) LostRoots(gone ...uint32) []string {
 	var out []string
+	for _, prefix := range gone {
+		found, _ := filepath.Glob(filepath.Join(os.TempDir(), fmt.Sprintf("crawlkeeper-*-%d-*-%08x", os.Getuid(), prefix)))
+		out = append(out, found...)
+	}
 	for n := range maxSlots {
 		if n != s.slot.number && s.slot.held(n) {
 			continue
@@ -30,7 +36,8 @@ func (s *Spawner) LostRoots() []string {
 		found, _ := filepath.Glob(slotName(s.slot.name, s.slot.scope, n) + "-*") // the pattern is plain
 		out = append(out, found...)
 	}
-	return out
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // held tells whether a living manager holds a slot.

@@ -2,9 +2,12 @@ package process
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"syscall"
 )
 
 // stat is what /proc/PID/stat tells, as far as it is needed here.
@@ -21,9 +24,21 @@ type stat struct {
 // dead tells that nothing of the process runs any more. A leader of threads can be Z while a thread lives.
 func (s stat) dead() bool { return s.state == 'Z' || s.state == 'X' }
 
+// blind counts looks that failed because this process, or the machine, had no descriptors or no memory left for them. What
+// they did not see may be there all the same: a tree must not be taken for empty by such a look.
+var blind atomic.Uint64
+
+// noteBlind counts an error if it is of that kind.
+func noteBlind(err error) {
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM) {
+		blind.Add(1)
+	}
+}
+
 func readStat(pid int) (stat, bool) {
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
+		noteBlind(err)
 		return stat{}, false
 	}
 	return parseStat(data)
@@ -58,6 +73,7 @@ func StartTime(pid int) (uint64, bool) {
 func children(into []int, pid, tid int) []int {
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/task/" + strconv.Itoa(tid) + "/children")
 	if err != nil {
+		noteBlind(err)
 		return into
 	}
 	for f := range bytes.FieldsSeq(data) {
@@ -72,6 +88,7 @@ func children(into []int, pid, tid int) []int {
 func offspring(into []int, pid int) []int {
 	tasks, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
 	if err != nil {
+		noteBlind(err)
 		return into
 	}
 	for _, t := range tasks {
@@ -86,6 +103,7 @@ func offspring(into []int, pid int) []int {
 func allPids() ([]int, error) {
 	dir, err := os.Open("/proc")
 	if err != nil {
+		noteBlind(err)
 		return nil, err
 	}
 	defer dir.Close()
@@ -106,6 +124,7 @@ func allPids() ([]int, error) {
 func markerOf(pid int) string {
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {
+		noteBlind(err)
 		return ""
 	}
 	for entry := range bytes.SplitSeq(data, []byte{0}) {
