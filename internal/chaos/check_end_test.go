@@ -122,7 +122,7 @@ var rules = map[string]string{
 
 // checkEnd looks at what is left when all managers have ended.
 func (r *round) checkEnd() {
-	time.Sleep(500 * time.Millisecond) // the watchers look once more
+	r.debts.await(r.t.Context(), "trees", 2)
 	r.mu.Lock()
 	for code, p := range r.leaders {
 		if (incarnation{p.pid, p.start}).lives() {

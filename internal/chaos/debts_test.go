@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"time"
@@ -22,6 +23,8 @@ type debts struct {
 	mu     sync.Mutex
 	owed   map[string]map[string]*open // guarded by mu; by group, then by check and key
 	worst  map[string]worst            // guarded by mu; by check
+	looks  map[string]int              // guarded by mu; by group, how many there were
+	turned chan struct{}               // guarded by mu; closed at the next look of any group
 	broken func(d debt, fair time.Duration)
 }
 
@@ -37,7 +40,7 @@ type worst struct {
 }
 
 func newDebts(broken func(debt, time.Duration)) *debts {
-	return &debts{owed: make(map[string]map[string]*open), worst: make(map[string]worst), broken: broken}
+	return &debts{owed: make(map[string]map[string]*open), worst: make(map[string]worst), looks: make(map[string]int), turned: make(chan struct{}), broken: broken}
 }
 
 // look is one look of a group: all that is owed now. What was owed at the last look too is so much older, in fair time.
@@ -69,6 +72,29 @@ func (d *debts) look(group string, fair time.Duration, now []debt) {
 		}
 	}
 	d.owed[group] = after
+	d.looks[group]++
+	close(d.turned)
+	d.turned = make(chan struct{})
+}
+
+// await waits until a group has looked so many times more, or the context ends. The first of these looks may have begun before.
+func (d *debts) await(ctx context.Context, group string, times int) {
+	d.mu.Lock()
+	until := d.looks[group] + times
+	d.mu.Unlock()
+	for {
+		d.mu.Lock()
+		turned, there := d.turned, d.looks[group] >= until
+		d.mu.Unlock()
+		if there {
+			return
+		}
+		select {
+		case <-turned:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // open lists what is owed by the last looks.

@@ -175,7 +175,7 @@ func (r *round) bringBack() bool {
 			r.violated("7 a command is answered", "after the storm", fmt.Sprint(start, resume))
 			return false
 		}
-		time.Sleep(500 * time.Millisecond)
+		sleep(r.t.Context(), 500*time.Millisecond) // what refused is asked again
 	}
 	r.want(r.codes(), true)
 	return true

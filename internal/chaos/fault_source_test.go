@@ -32,8 +32,7 @@ func sourceFaults() subject {
 			r.sql(5*s, `insert into sources (code, collector, adapter, enabled, interval_seconds)
 				select 'extra' || n, 'news', 'plain', false, 2 from generate_series(1, 100) n on conflict do nothing`)
 			r.wait(st.hold)
-			for !r.sql(5*s, `delete from sources where code like 'extra%'`) {
-				time.Sleep(200 * time.Millisecond)
+			for !r.sql(5*s, `delete from sources where code like 'extra%'`) && sleep(r.t.Context(), s/5) {
 			}
 		}},
 	}}
@@ -57,8 +56,7 @@ func (r *round) change(codes []string, wanted bool, begin string, hold time.Dura
 		r.wait(hold)
 	}
 	r.unsettle(codes)
-	for !r.sql(5*time.Second, end, codes) {
-		time.Sleep(200 * time.Millisecond)
+	for !r.sql(5*time.Second, end, codes) && sleep(r.t.Context(), 200*time.Millisecond) {
 	}
 	r.want(codes, true)
 }

@@ -242,7 +242,7 @@ func (r *round) run() *report {
 		return r.report
 	}
 	quiet := r.now()
-	time.Sleep(quietFor) // a time to look at, not to hope in: ticks come in it
+	sleep(ctx, quietFor) // the time that is judged: ticks come in it
 	r.checkQuiet(quiet, r.now())
 	if r.old == nil {
 		r.checkWeight(before, r.weigh())
@@ -259,7 +259,7 @@ func (r *round) endAll() {
 			_ = syscall.Kill(p.pid, syscall.SIGKILL)
 			empty = 0
 		}
-		time.Sleep(20 * time.Millisecond)
+		sleep(r.t.Context(), 20*time.Millisecond)
 	}
 }
 
@@ -308,7 +308,7 @@ func (r *round) strike(s subject, st step) {
 func (r *round) calm(when string) bool {
 	began := r.now()
 	for still := 0; still < 3; {
-		time.Sleep(300 * time.Millisecond)
+		r.debts.await(r.t.Context(), "trees", 3)
 		if r.whole() {
 			still++
 		} else {

@@ -48,7 +48,7 @@ func (u *unit) run() {
 		if !u.r.keepsUp() {
 			return
 		}
-		time.Sleep(restartDelay)
+		sleep(u.r.t.Context(), restartDelay)
 	}
 }
 

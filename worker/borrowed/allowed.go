@@ -53,7 +53,7 @@ func stepTo(path string) (dir *os.Root, instead string, err error) {
 			gone = filepath.Join(gone, name)
 			continue
 		case unix.S_IFLNK:
-			if rest != "" && (st.Uid == 0 || int(st.Uid) == os.Geteuid()) {
+			if rest != "" && (st.Uid == 0 || int(st.Uid) == self()) {
 				return followed(fd, gone, rest)
 			}
 		}
