@@ -191,10 +191,10 @@ func (l *lease) Run(ctx context.Context) error {
 	}
 }
 
-// bound is the time, or the last moment at which the key was surely ours where that was earlier and it is not any more:
-// what began later may be another manager's.
+// bound is the time, or the last moment at which the key was surely ours where that was earlier and it is not any more, or
+// may not be: what began later may be another manager's.
 func (l *lease) bound(t time.Time) time.Time {
-	if held := time.Unix(0, l.heldAt.Load()); l.lost.Load() && t.After(held) {
+	if held := time.Unix(0, l.heldAt.Load()); (l.lost.Load() || l.late()) && t.After(held) {
 		return held
 	}
 	return t

@@ -124,7 +124,10 @@ func (o *observer) mark(i worker.Incarnation) {
 		Error: fmt.Sprintf("%s %s)", interruption(o.f.interruptedText, i.Cause), i.Exit),
 	}
 	o.f.journal.Mark(m)
-	time.AfterFunc(secondMark, func() { o.f.journal.Mark(m) })
+	time.AfterFunc(secondMark, func() {
+		m.Ended = o.f.bound(i.EndedAt) // by now it may be known that the key was ours all the time
+		o.f.journal.Mark(m)
+	})
 }
 
 func (o *observer) tellEnd(i worker.Incarnation) {
