@@ -44,7 +44,7 @@ func (m *Manager) prepare(ctx context.Context, left []uint32) error {
 	}
 	for {
 		var err error
-		if m.fleet.lost, err = lastDues(ctx, m.Redis, m.conf.Redis); err == nil {
+		if m.fleet.lost, err = LastDues(ctx, m.Redis, m.conf.Redis); err == nil {
 			break
 		}
 		if ctx.Err() == nil {

@@ -175,7 +175,6 @@ func TestACrawlerThatIsGivenUpIsToldOf(t *testing.T) {
 	}
 }
 
-// A crash loop is told once, and once when it is over.
 func TestAnAlertSaysWhichLimit(t *testing.T) {
 	t.Parallel()
 	var told []string
@@ -187,6 +186,7 @@ func TestAnAlertSaysWhichLimit(t *testing.T) {
 	}
 }
 
+// A crash loop is told once, and once when it is over.
 func TestACrashLoopIsToldOnce(t *testing.T) {
 	t.Parallel()
 	d := newDiary(t)
@@ -200,7 +200,7 @@ func TestACrashLoopIsToldOnce(t *testing.T) {
 		t.Errorf("%+v %+v", got[0], got[0].Alert)
 	}
 	eventually(t, "it goes on", func() bool { return w.rdb.LLen(t.Context(), "starts").Val() >= 8 })
-	r.ask(t.Context(), func() { // as others will, who see these conditions
+	r.ask(t.Context(), func() { // as rest and the janitor do
 		r.fleet.alert(configs.AlertRest, "a", "it fails again and again")
 		r.fleet.alert(configs.AlertLeaks, "", "12 more directories than yesterday")
 		r.fleet.alertOver(configs.AlertRest, "a")

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"crawlkeeper/configs"
 	"crawlkeeper/sql"
 	"crawlkeeper/worker"
@@ -75,7 +73,7 @@ func (f *fleet) unwatch(s *source, processID string) {
 
 // tickPushed says that a tick just went into the empty list of a source.
 func (f *fleet) tickPushed(s *source) {
-	if f.monitor != nil && len(s.adapter.Health) > 0 {
+	if s.watchesTicks && f.monitor != nil {
 		f.monitor.Pushed(s.code, time.Now())
 	}
 }
@@ -121,7 +119,7 @@ func (f *fleet) commands(code string, a configs.Adapter, parent string, n int) f
 		row := &rows[nth]
 		if row.ID == "" {
 			row.Process = sql.Process{
-				ID: newID(), Source: code, Kind: "check", Parent: parent, Manager: f.identity.Manager, Host: f.identity.Host,
+				ID: process.NewID(), Source: code, Kind: "check", Parent: parent, Manager: f.identity.Manager, Host: f.identity.Host,
 				BootID: f.identity.BootID, Command: configs.MaskArgs(argv), Dir: a.Dir, By: "manager",
 			}
 		}
@@ -147,14 +145,6 @@ func (f *fleet) commands(code string, a configs.Adapter, parent string, n int) f
 		}
 		return result.Output, nil
 	}
-}
-
-func newID() string {
-	id, err := uuid.NewV7()
-	if err != nil { // the system's random source is broken
-		id = uuid.New()
-	}
-	return id.String()
 }
 
 // checkRow is the row of one check of one process.

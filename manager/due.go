@@ -288,7 +288,7 @@ func (f *fleet) cleaned(s *source, due time.Time) {
 	}
 }
 
-// plan reads a source's schedule anew where it changed, and says when it is due from now on.
+// replan reads a source's schedule anew where it changed, and says when it is due from now on.
 func (f *fleet) replan(s *source, now moment) {
 	before := s.noTicks
 	if !s.replan() {

@@ -87,9 +87,9 @@ func (o *observer) BeforeStop(i worker.Incarnation) func(context.Context) {
 }
 
 // finishHooks gives the last hooks what is left of the time of a shutdown: the longest stop_timeout and a second. What it cuts
-// off is owed.
+// off is owed. The fleet has ended: its configuration, which a reload may have replaced, does not change any more.
 func (m *Manager) finishHooks(began time.Time) {
-	ctx, cancel := context.WithDeadline(context.Background(), began.Add(m.conf.LongestStop()+time.Second))
+	ctx, cancel := context.WithDeadline(context.Background(), began.Add(m.fleet.conf.LongestStop()+time.Second))
 	defer cancel()
 	if m.Kill != nil { // the second signal
 		go func() {

@@ -79,8 +79,7 @@ func (m *Manager) janitorLoop(ctx context.Context) error {
 	j := &janitor{m: m}
 	last := time.Now()
 	for {
-		settings, _ := query(ctx, m.fleet, func() configs.Janitor { return m.fleet.conf.Janitor })
-		next := m.nextLook(settings, last)
+		next := m.nextLook(m.janitorSettings(ctx), last)
 		timer := time.NewTimer(min(janitorTurn, time.Until(next)))
 		select {
 		case <-ctx.Done():
@@ -96,9 +95,16 @@ func (m *Manager) janitorLoop(ctx context.Context) error {
 		m.writeCensus(ctx)
 		if now := time.Now(); !next.After(now) { // times that were missed are one look
 			last = now
-			j.night(ctx, settings.Remove)
+			if settings := m.janitorSettings(ctx); settings.Schedule != "" { // a reload may have changed them meanwhile
+				j.night(ctx, settings.Remove)
+			}
 		}
 	}
+}
+
+func (m *Manager) janitorSettings(ctx context.Context) configs.Janitor {
+	settings, _ := query(ctx, m.fleet, func() configs.Janitor { return m.fleet.conf.Janitor })
+	return settings
 }
 
 // noLook is far enough away.

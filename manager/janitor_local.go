@@ -45,16 +45,11 @@ func (j *janitor) processes(ctx context.Context) ([]leak, error) {
 
 // ended is the source of a process of this host that has ended, as its row says; "" where there is no such row.
 func (j *janitor) ended(ctx context.Context, id string) (string, error) {
-	rows, err := j.m.Store.Processes(ctx, sql.ProcessFilter{ID: id, Host: j.m.fleet.identity.Host})
-	if err != nil {
-		return "", err
+	rows, err := j.m.Store.ProcessesByID(ctx, id)
+	if row := rows[id]; err == nil && row.Status == sql.ProcessExited && row.Host == j.m.fleet.identity.Host {
+		return row.Source, nil
 	}
-	for _, r := range rows {
-		if r.ID == id && r.Status == sql.ProcessExited {
-			return r.Source, nil
-		}
-	}
-	return "", nil
+	return "", err
 }
 
 // places finds what lies in directories of ours of processes that nobody claims.

@@ -176,7 +176,7 @@ func (j *janitor) rows(ctx context.Context) ([]leak, error) {
 		}
 		out = append(out, leak{kind: leakRow, what: fmt.Sprintf("%s, pid %d of %s on %s", id, row.Pid, row.Manager, row.Host), source: row.Source, since: row.QueuedAt,
 			remove: func(context.Context) error {
-				row.Status, row.Cause, row.EndedAt = sql.ProcessExited, "manager_lost", time.Now()
+				j.m.lose(&row)
 				j.m.journal.Process(row)
 				return nil
 			}})
@@ -250,7 +250,7 @@ func (j *janitor) runs(ctx context.Context) ([]leak, error) {
 		if r.Trigger == "" || r.Trigger == "backfill" || r.StartedAt.IsZero() || !r.StartedAt.Before(quiet) {
 			continue
 		}
-		mark := sql.Mark{Source: r.Source, Ended: r.StartedAt.Add(time.Microsecond), FinishedAt: time.Now(), Error: j.m.fleet.interruptedText + " (manager_lost)"}
+		mark := sql.Mark{Source: r.Source, Ended: r.StartedAt.Add(time.Microsecond), FinishedAt: time.Now(), Error: j.m.lostText()}
 		out = append(out, leak{kind: leakRun, what: "run " + r.ID, source: r.Source, since: r.StartedAt,
 			remove: func(context.Context) error { j.m.journal.Mark(mark); return nil }})
 	}

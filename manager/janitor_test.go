@@ -22,6 +22,7 @@ import (
 	"crawlkeeper/sql"
 	"crawlkeeper/worker"
 	"crawlkeeper/worker/borrowed"
+	"crawlkeeper/worker/hook"
 	"crawlkeeper/worker/process"
 )
 
@@ -348,6 +349,10 @@ func TestNights(t *testing.T) {
 	r := l.start()
 	eventually(t, "it is ready", r.ready.Load)
 	l.root = r.spawner.TempRoot()
+	told := make(chan string, 9)
+	r.ask(t.Context(), func() {
+		r.fleet.alerts = newAlerts([]configs.Alert{{When: configs.AlertLeaks, Pause: time.Hour}}, func(_ configs.Alert, _ string, a hook.Alert) { told <- a.State })
+	})
 	j := &janitor{m: r.Manager}
 	l.temp("")
 	j.night(t.Context(), false)
@@ -368,6 +373,17 @@ func TestNights(t *testing.T) {
 	after, err := r.Store.LastLeaks(t.Context(), "test")
 	if diff := cmp.Diff(sql.Leaks{Kind: leakTemp, Found: 2, Removed: 2}, after[leakTemp]); diff != "" || err != nil {
 		t.Error(diff, err)
+	}
+	j.night(t.Context(), true) // nothing is left
+	for _, want := range []string{"begins", "over"} {
+		select {
+		case got := <-told:
+			if got != want {
+				t.Errorf("the alert %s, want %s", got, want)
+			}
+		case <-time.After(patience):
+			t.Fatalf("no alert %s", want)
+		}
 	}
 }
 

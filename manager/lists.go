@@ -374,15 +374,15 @@ func resultOf(text string) pushResult {
 	return pushResult{err: fmt.Errorf("%w: %w", errAway, refusal(text))}
 }
 
-// lastDues reads the last due time that was pushed for each source.
-func lastDues(ctx context.Context, client redis.UniversalClient, keys configs.Redis) (map[string]time.Time, error) {
+// LastDues reads the last due time that was pushed for each source.
+func LastDues(ctx context.Context, client redis.UniversalClient, keys configs.Redis) (map[string]time.Time, error) {
 	all, err := client.HGetAll(ctx, keys.LastDue()).Result()
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", keys.LastDue(), err)
 	}
 	out := make(map[string]time.Time, len(all))
 	for code, text := range all {
-		if t, err := time.Parse(dueLayout, text); err == nil { // others are marks of ticks by hand
+		if t, err := time.Parse(dueLayout, text); err == nil && CheckCode(code) == nil { // others are what the scripts note beside
 			out[code] = t
 		}
 	}

@@ -78,7 +78,7 @@ func TestPushRules(t *testing.T) {
 	step("cron, set back", again, push{code: "c", due: at(29), rule: ruleAfter})
 	step("by hand", pushed, push{code: "c", due: at(29), rule: ruleNow})
 	step("by hand, one waits", waiting, push{code: "c", due: at(29), rule: ruleNow})
-	if got, err := lastDues(ctx, rdb, l.keys); err != nil || !got["c"].Equal(at(30)) || !got["a"].Equal(at(5)) {
+	if got, err := LastDues(ctx, rdb, l.keys); err != nil || !got["c"].Equal(at(30)) || !got["a"].Equal(at(5)) {
 		t.Errorf("%v %v", got, err)
 	}
 	deleted := make(chan time.Time, 9)

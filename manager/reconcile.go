@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"time"
 
 	"crawlkeeper/configs"
@@ -153,6 +154,7 @@ func (f *fleet) refresh(s *source, now moment) {
 		s.spec, s.specOf = workerSpec(s.code, adapter, f.tempRoot, f.environment), adapter
 		s.spec.Process.Track = f.terms(s.code, adapter)
 		s.limits = limitsOf(adapter)
+		s.watchesTicks = slices.ContainsFunc(adapter.Health, func(c configs.Check) bool { return c.Type == configs.CheckTickTaken })
 		if s.output != nil {
 			if err := s.output.Configure(outputOptions(s.code, adapter.Output)); err != nil {
 				f.logger.Error("the output of a source cannot be set", "source", s.code, "error", err)

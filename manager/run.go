@@ -83,7 +83,7 @@ func (m *Manager) markLost(rows []sql.Source) {
 	for i, r := range rows {
 		codes[i] = r.Code
 	}
-	m.journal.MarkLost(codes, time.Now(), m.conf.Runs.InterruptedText+" (manager_lost)")
+	m.journal.MarkLost(codes, time.Now(), m.lostText())
 }
 
 // repairLoop closes, once Postgres answers, the rows of processes that earlier managers left open, and then runs the hooks
@@ -124,6 +124,9 @@ func (m *Manager) repairOnce(ctx context.Context) error {
 	}
 	return nil
 }
+
+// lostText is the error of runs whose manager was killed.
+func (m *Manager) lostText() string { return m.fleet.interruptedText + " (" + causeLost + ")" }
 
 // lose closes the row of a process whose manager was killed, with what could not be given back of it.
 func (m *Manager) lose(row *sql.Process) {

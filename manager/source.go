@@ -77,6 +77,8 @@ type source struct {
 	heapSlot    int // -1 when it is not in the heap
 	looks       looks
 
+	watchesTicks bool // an adapter's check looks at its ticks
+
 	lastDue time.Time // names the last due time that is over: pushed, by whichever manager, or dropped as a tick waited
 
 	rss int64
@@ -91,7 +93,7 @@ type nextTick struct {
 
 // overlay is what commands changed and the database does not show yet.
 type overlay struct {
-	pause     bool // PausedUntil and PauseReason are ours
+	pause     bool // PausedUntil, PauseReason and PausedBy are ours
 	until     time.Time
 	reason    string
 	by        string

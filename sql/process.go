@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,6 +70,21 @@ func (s *Store) Processes(ctx context.Context, f ProcessFilter) ([]Process, erro
 	processes := make([]Process, len(rows))
 	for i, row := range rows {
 		processes[i] = processOf(row)
+	}
+	return processes, nil
+}
+
+// ProcessesByID reads some processes. Those that are not there are not in the map, nor is what is no id.
+func (s *Store) ProcessesByID(ctx context.Context, ids ...string) (map[string]Process, error) {
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return uuid.Validate(id) != nil })
+	rows, err := s.q.ProcessesByID(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("read processes: %w", err)
+	}
+	processes := make(map[string]Process, len(rows))
+	for _, row := range rows {
+		p := processOf(row)
+		processes[p.ID] = p
 	}
 	return processes, nil
 }

@@ -21,11 +21,14 @@ const (
 func (w *Worker) end(ctx context.Context, p Process, inc *Incarnation, cause Cause, by string) {
 	w.move(Stopping, cause)
 	if cause != "" {
-		inc.By = by
-		if w.judge != nil && w.judge.End == cause && cause.Unwanted() && w.quick() == 0 { // what eats the memory is not looked at for long
-			inc.Evidence = w.evidence(ctx, p)
+		inc.By, inc.Cause = by, cause // from here on, whatever is said meanwhile
+		if w.judge != nil && w.judge.End == cause {
+			inc.Why = w.judge.Why
+			if cause.Unwanted() && w.quick() == 0 { // what eats the memory is not looked at for long
+				inc.Evidence = w.evidence(ctx, p)
+			}
 		}
-		w.stop(ctx, p, w.doomed(*inc, cause))
+		w.stop(ctx, p, *inc)
 	}
 	if !w.sweepLeader(ctx, p) {
 		return // a shutdown, and it cannot be ended
@@ -37,9 +40,6 @@ func (w *Worker) end(ctx context.Context, p Process, inc *Incarnation, cause Cau
 	w.process.Store(nil)
 	if ctx.Err() == nil {
 		w.needless()
-	}
-	if w.judge != nil && w.judge.End == cause {
-		inc.Why = w.judge.Why
 	}
 	if exit.Full && cause == OutOfMemory {
 		inc.Why = fmt.Sprintf("memory: the kernel ended it at its limit of %d MiB", w.spec.Process.Quota.Memory>>20)
@@ -77,15 +77,6 @@ func causeOf(e process.Exit) Cause {
 		return Crashed
 	}
 	return Exited
-}
-
-// doomed is what is known of a process that is to be ended.
-func (w *Worker) doomed(inc Incarnation, cause Cause) Incarnation {
-	inc.Cause = cause
-	if w.judge != nil && w.judge.End == cause {
-		inc.Why = w.judge.Why
-	}
-	return inc
 }
 
 // stop asks the leader to end and gives it its time, of which the hooks before it may take half.

@@ -303,3 +303,24 @@ func TestAPlannedEndNeedsNoEvidence(t *testing.T) {
 		}
 	}
 }
+
+// What is said of a process that somebody is stopping already is not why it ended.
+func TestAVerdictDuringAStopIsNotItsReason(t *testing.T) {
+	t.Parallel()
+	f := &fake{stopTakes: time.Second}
+	bubble(t, f, func(w *Worker, _ context.CancelFunc) {
+		w.Want(up)
+		synctest.Wait()
+		got := ask(t, w, Restart, up)
+		synctest.Wait()
+		w.Judge(Verdict{ProcessID: w.Snapshot().ProcessID, Phase: Running, End: Restarted, Why: "max_age: 1h", By: "max_age"})
+		time.Sleep(time.Second)
+		wantAnswer(t, got, nil)
+	})
+	for _, i := range f.incs {
+		if i.Status == StatusExited && i.Cause == Restarted && (i.Why != "" || i.By != "test") {
+			t.Errorf("ended by %q because %q", i.By, i.Why)
+		}
+	}
+	equal(t, "causes", f.causes(), []Cause{Restarted, Shutdown})
+}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/google/uuid"
-
 	"crawlkeeper/worker/output"
 	"crawlkeeper/worker/process"
 )
@@ -91,12 +89,8 @@ func (w *Worker) queue(spec *Spec, asked *wish) *Incarnation {
 	if asked != nil {
 		by = w.want.By
 	}
-	id, err := uuid.NewV7()
-	if err != nil { // the system's random source is broken
-		id = uuid.New()
-	}
 	inc := &Incarnation{
-		ID: id.String(), Source: w.code, Status: StatusQueued, Argv: spec.Process.Argv, Dir: spec.Process.Dir,
+		ID: process.NewID(), Source: w.code, Status: StatusQueued, Argv: spec.Process.Argv, Dir: spec.Process.Dir,
 		QueuedAt: time.Now(), By: by,
 	}
 	w.n.Observer.Process(*inc)

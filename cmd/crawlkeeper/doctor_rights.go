@@ -27,7 +27,7 @@ func redisUses(k configs.Redis, code string) []redisUse {
 		{name: status, commands: [][]any{
 			{"eval", "return 0", 1, status}, {"evalsha", strings.Repeat("0", 40), 1, status}, {"type", status}, {"hget", status, code},
 			{"hset", status, code, ""}, {"hdel", status, code}, {"hlen", status}, {"hgetall", status}, {"hvals", status},
-			{"pexpire", status, 1}, {"pttl", status}, {"del", status},
+			{"pexpire", status, 1}, {"pttl", status}, {"del", status}, {"hkeys", status},
 		}},
 		{name: manager, commands: [][]any{
 			{"eval", "return 0", 1, manager}, {"get", manager}, {"set", manager, "", "px", 1}, {"pexpire", manager, 1}, {"del", manager},
@@ -44,6 +44,23 @@ func redisUses(k configs.Redis, code string) []redisUse {
 	}
 	for _, key := range k.Clean(code) {
 		uses = append(uses, redisUse{name: key, commands: [][]any{{"eval", "return 0", 1, key}, {"del", key}, {"exists", key}}})
+	}
+	return uses
+}
+
+// checkUses are those of the health checks that some adapter has.
+func checkUses(adapters map[string]configs.Adapter, k configs.Redis, code string) (uses []redisUse) {
+	types := map[string]bool{}
+	for _, a := range adapters {
+		for _, c := range a.Health {
+			types[c.Type] = true
+		}
+	}
+	if types[configs.CheckTickTaken] {
+		uses = append(uses, redisUse{name: k.StartURLs(code), commands: [][]any{{"lindex", k.StartURLs(code), 0}}})
+	}
+	if types[configs.CheckHeartbeat] {
+		uses = append(uses, redisUse{name: k.Heartbeat(code), commands: [][]any{{"hmget", k.Heartbeat(code), "pages"}}})
 	}
 	return uses
 }
@@ -65,7 +82,7 @@ func (d *doctor) redisRights(ctx context.Context) []finding {
 	if len(d.sources) > 0 {
 		code = d.sources[0].Code
 	}
-	uses := redisUses(d.conf.Redis, code)
+	uses := append(redisUses(d.conf.Redis, code), checkUses(d.conf.Adapters, d.conf.Redis, code)...)
 	var asked []*redis.Cmd
 	_, err := conn.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, use := range uses {

@@ -295,7 +295,7 @@ func set(t *testing.T, c *clinic, key string) {
 }
 
 // enoughRights are all that a user of Redis needs.
-const enoughRights = "+ping +info +time +eval +evalsha +multi +discard +type +get +set +del +exists +hget +hmget +hset +hdel +hlen +hgetall +hvals +pexpire +pttl +llen +lpush +publish +subscribe +unsubscribe"
+const enoughRights = "+ping +info +time +eval +evalsha +multi +discard +type +get +set +del +exists +hget +hmget +hset +hdel +hlen +hgetall +hkeys +hvals +pexpire +pttl +llen +lpush +publish +subscribe +unsubscribe"
 
 func TestDoctorTestsTheRightsInRedis(t *testing.T) {
 	t.Parallel()
@@ -303,17 +303,26 @@ func TestDoctorTestsTheRightsInRedis(t *testing.T) {
 		rights string
 		level  severity
 		says   []string
+		more   string // of the configuration
 	}{
-		"enough":     {"~crawler:* &crawler:* " + enoughRights, levelFine, []string{`the user "of redis.url" may do all`}},
-		"no command": {"~crawler:* &crawler:* +@all -hset -eval", levelBad, []string{`the user "k" may not EVAL, HSET on crawler:status`, "ACL SETUSER k +eval +hset ~crawler:status"}},
-		"no key":     {"~other:* &* +@all", levelBad, []string{"on crawler:manager", "~crawler:manager"}},
-		"no list":    {"~crawler:status ~crawler:manager ~crawler:last_due &* +@all", levelBad, []string{"may not DEL, EVAL, EXISTS, LLEN, LPUSH on crawler:a:start_urls"}},
-		"no channel": {"~* &crawler:events +@all", levelBad, []string{"may not PUBLISH, SUBSCRIBE on crawler:control", "&crawler:control"}},
-		"no multi":   {"~* &* +@all -multi", levelWarn, []string{"the rights cannot be tested"}},
+		"no look for checks": {
+			rights: "~crawler:* &crawler:* " + enoughRights, level: levelBad, says: []string{"may not LINDEX on crawler:a:start_urls"},
+			more: "  checked: {command: [true], health: [{type: tick_taken, for: 1m}, {type: heartbeat, for: 1m}]}\n",
+		},
+		"enough for checks": {
+			rights: "~crawler:* &crawler:* +lindex " + enoughRights, level: levelFine, says: []string{"may do all"},
+			more: "  checked: {command: [true], health: [{type: tick_taken, for: 1m}, {type: heartbeat, for: 1m}]}\n",
+		},
+		"enough":     {rights: "~crawler:* &crawler:* " + enoughRights, level: levelFine, says: []string{`the user "of redis.url" may do all`}},
+		"no command": {rights: "~crawler:* &crawler:* +@all -hset -eval", level: levelBad, says: []string{`the user "k" may not EVAL, HSET on crawler:status`, "ACL SETUSER k +eval +hset ~crawler:status"}},
+		"no key":     {rights: "~other:* &* +@all", level: levelBad, says: []string{"on crawler:manager", "~crawler:manager"}},
+		"no list":    {rights: "~crawler:status ~crawler:manager ~crawler:last_due &* +@all", level: levelBad, says: []string{"may not DEL, EVAL, EXISTS, LLEN, LPUSH on crawler:a:start_urls"}},
+		"no channel": {rights: "~* &crawler:events +@all", level: levelBad, says: []string{"may not PUBLISH, SUBSCRIBE on crawler:control", "&crawler:control"}},
+		"no multi":   {rights: "~* &* +@all -multi", level: levelWarn, says: []string{"the rights cannot be tested"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newClinic(t, "")
+			c := newClinic(t, test.more)
 			client := c.redis.Client(t)
 			rights := append([]any{"acl", "setuser", "k", "on", ">sEcret", "resetchannels"}, anys(strings.Fields(test.rights))...)
 			for _, command := range [][]any{

@@ -90,17 +90,7 @@ func (a *app) previewRedis(ctx context.Context, p *preview) (map[string]time.Tim
 	if found {
 		p.Manager = &holder
 	}
-	texts, err := client.HGetAll(ctx, a.config.Redis.LastDue()).Result()
-	if err != nil {
-		return nil, err
-	}
-	times := make(map[string]time.Time, len(texts))
-	for code, text := range texts {
-		if at, err := status.ParseTime(text); err == nil {
-			times[code] = at
-		}
-	}
-	return times, nil
+	return manager.LastDues(ctx, client, a.config.Redis)
 }
 
 // planMarks lists the runs that an earlier manager left open.

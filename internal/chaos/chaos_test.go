@@ -26,6 +26,7 @@ var (
 var seeds = []uint64{1, 2}
 
 const (
+	dailyStorm, dailyCrawlers = 10 * time.Second, 5
 	shortStorm, shortCrawlers = 30 * time.Second, 10
 	longStorm, longCrawlers   = 60 * time.Second, 30
 )
@@ -36,13 +37,14 @@ func TestBreaker(t *testing.T) {
 		long(t)
 		return
 	}
-	if os.Getenv("CRAWLKEEPER_TEST_LONG") == "" {
-		t.Skip("make chaos, or make test-long, breaks everything")
+	storm, crawlers := dailyStorm, dailyCrawlers
+	if os.Getenv("CRAWLKEEPER_TEST_LONG") != "" {
+		storm, crawlers = shortStorm, shortCrawlers
 	}
 	for _, seed := range seeds {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			t.Parallel()
-			play(t, seed, shortStorm, shortCrawlers)
+			play(t, seed, storm, crawlers)
 		})
 	}
 }

@@ -2,7 +2,8 @@
 // them) and a fleet of stand-in crawlers, then breaks all of these at random moments, one or several at once, lets it calm down,
 // and looks from outside whether everything held that must hold. A supervisor starts a manager again when it ends, as docker does.
 //
-//	go test ./internal/chaos                    a few short rounds with fixed seeds, those that once failed among them
+//	go test ./internal/chaos                    a few small rounds with fixed seeds, those that once failed among them
+//	make test-long                              the same, three times as long
 //	make chaos FOR=5m                           rounds of a minute with new seeds; each is printed
 //	make chaos SEED=7 FOR=1m                    that round again, as far as an operating system allows
 //

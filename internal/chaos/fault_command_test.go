@@ -41,19 +41,19 @@ func commandFaults() subject {
 func garbage(i int, pick uint64) string {
 	switch i % 7 {
 	case 0:
-		return `{"action":"restart"}`
+		return `{"action":"restart","by":"garbage"}`
 	case 1:
 		return `{"action":"explode","source":"all","by":"garbage"}`
 	case 2:
-		return `{"action":"restart","source":"nobody-` + fmt.Sprint(pick) + `"}`
+		return `{"action":"restart","source":"nobody-` + fmt.Sprint(pick) + `","by":"garbage"}`
 	case 3:
 		return strings.Repeat("x", 70<<10)
 	case 4:
 		return "\xff\xfe\x00"
 	case 5:
-		return `[{"action":"restart","source":"all"}]`
+		return `[{"action":"restart","source":"all","by":"garbage"}]`
 	}
-	return `{"action":["restart"],"source":{"all":1}`
+	return `{"action":["restart"],"source":{"all":1},"by":"garbage"}`
 }
 
 func stopAndStart(r *round, st step) {

@@ -14,11 +14,11 @@ func sourceFaults() subject {
 	const s = time.Second
 	return subject{"source", 5 * s, []fault{
 		{"source/disabled, enabled", 2, s, 6 * s, func(r *round, st step) {
-			r.change(r.some(st, 5), false, `update sources set enabled = false where code = any($1)`,
+			r.change(r.some(st, 5), `update sources set enabled = false where code = any($1)`,
 				st.hold, `update sources set enabled = true where code = any($1)`)
 		}},
 		{"source/deleted, added", 2, 0, 6 * s, func(r *round, st step) {
-			r.change(r.some(st, 5), false, `delete from sources where code = any($1)`, st.hold,
+			r.change(r.some(st, 5), `delete from sources where code = any($1)`, st.hold,
 				`insert into sources (code, collector, adapter, enabled, interval_seconds)
 				select c, 'news', 'plain', true, 2 from unnest($1::text[]) c on conflict do nothing`)
 		}},
@@ -49,10 +49,10 @@ func (r *round) some(st step, most int) []string {
 }
 
 // change makes sources want no crawler for a while. What was not done for sure is not judged.
-func (r *round) change(codes []string, wanted bool, begin string, hold time.Duration, end string) {
+func (r *round) change(codes []string, begin string, hold time.Duration, end string) {
 	r.unsettle(codes)
 	if r.sql(5*time.Second, begin, codes) {
-		r.want(codes, wanted)
+		r.want(codes, false)
 		r.wait(hold)
 	}
 	r.unsettle(codes)

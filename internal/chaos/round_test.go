@@ -304,7 +304,7 @@ func (r *round) strike(s subject, st step) {
 	r.report.survived[st.kind]++
 }
 
-// calm waits until nothing is owed, twice in a row.
+// calm waits until nothing is owed, three times in a row.
 func (r *round) calm(when string) bool {
 	began := r.now()
 	for still := 0; still < 3; {

@@ -11,6 +11,11 @@ WHERE (@source::text = '' OR r.source_code::text = @source::text)
 ORDER BY r.started_at DESC NULLS LAST, r.id DESC
 LIMIT @max_rows::bigint;
 
+-- name: ProcessesByID :many
+SELECT p.*
+FROM crawl_processes p
+WHERE p.id = ANY ((@ids::text[])::uuid[]);
+
 -- name: Processes :many
 SELECT p.*
 FROM crawl_processes p

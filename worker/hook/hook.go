@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"crawlkeeper/worker/process"
 	"crawlkeeper/worker/program"
 )
@@ -116,7 +114,7 @@ const (
 )
 
 func (r *Runner) command(ctx context.Context, h *Hook, body []byte, tell func(Command)) Result {
-	c := Command{ID: newID(), Argv: h.Command.Argv, Dir: h.Command.Dir, Queued: time.Now()}
+	c := Command{ID: process.NewID(), Argv: h.Command.Argv, Dir: h.Command.Dir, Queued: time.Now()}
 	spec := program.Spec{Process: h.Command, Input: append(body, '\n'), Keep: keepOutput, Timeout: h.Timeout}
 	spec.Process.ID = c.ID
 	spec.Process.Env = append(append([]string{}, h.Command.Env...), Variable+"="+h.Point)
@@ -163,14 +161,6 @@ func lastLines(output []byte) []string {
 		}
 	}
 	return lines[max(0, len(lines)-keepLines):]
-}
-
-func newID() string {
-	id, err := uuid.NewV7()
-	if err != nil { // the system's random source is broken
-		id = uuid.New()
-	}
-	return id.String()
 }
 
 // statusError is an answer that is no success.

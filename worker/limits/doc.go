@@ -16,7 +16,7 @@
 //
 // # What always holds
 //
-//   - Each process is told once, with the first limit that it is over.
+//   - [Watcher.Look] tells each process once, with the first limit that it is over; [Aged] lists it until it has ended.
 //   - What lies between two looks is not seen: a tree that takes memory and gives it back within them goes on.
 //   - A file system that hangs holds up the sizes of directories and nothing else.
 package limits

@@ -37,7 +37,7 @@ func Look(pid int) []string {
 		if call := firstWord(e.Pid, "syscall"); call != "" {
 			line += ", system call " + call
 		}
-		lines = append(lines, fmt.Sprintf("%s, threads %d, files %d, memory %d KiB", line, threads(e.Pid), files, e.RSS>>10))
+		lines = append(lines, fmt.Sprintf("%s, threads %d, files %d, memory %d KiB", line, e.Tasks, files, e.RSS>>10))
 		for _, inode := range inodes {
 			peer, known := peers[inode]
 			if !known {
@@ -62,11 +62,6 @@ func firstWord(pid int, file string) string {
 	}
 	word, _, _ := strings.Cut(strings.TrimSpace(string(data)), " ")
 	return word
-}
-
-func threads(pid int) int {
-	tasks, _ := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
-	return len(tasks)
 }
 
 // openFiles counts the descriptors of a process, and lists the inodes of those that are sockets.

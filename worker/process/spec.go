@@ -3,6 +3,8 @@ package process
 import (
 	"os"
 
+	"github.com/google/uuid"
+
 	"crawlkeeper/worker/borrowed"
 )
 
@@ -48,3 +50,12 @@ type Rlimit struct {
 
 // Unlimited is no limit at all.
 const Unlimited = ^uint64(0)
+
+// NewID is an id for a process that is about to be started: a UUIDv7, so that they sort by time.
+func NewID() string {
+	id, err := uuid.NewV7()
+	if err != nil { // the system's random source is broken
+		id = uuid.New()
+	}
+	return id.String()
+}

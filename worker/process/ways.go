@@ -27,7 +27,6 @@ type Ways struct {
 	Holds       []string // controllers of cgroups by which limits of trees can be held here, where somebody wants it
 	HoldsNot    string   // why not all of them
 	Fingerprint bool     // trees bear numbers, in a resource limit: what a killed manager left can be found
-	Subreaper   bool     // orphans come to us
 	Children    bool     // the kernel lists children, so /proc is not scanned
 	Strangers   bool     // orphans of others come to us too (we are PID 1, or had children before): one without any mark is not ended
 	Why         string   // what is missing, and what follows from it; empty where trees are surely found
@@ -89,7 +88,6 @@ func chooseWays(only []Way, prefix uint32) (means, error) {
 }
 
 func (w *Ways) finish(f *fingerprint) {
-	w.Subreaper = true
 	w.Fingerprint = f != nil
 	w.Children = exists(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
 	w.Strangers = os.Getpid() == 1 || hadChildren()

@@ -15,13 +15,10 @@ import (
 type Spec struct {
 	Process process.Spec           // Stdin, Stdout and Stderr are set by Run
 	Input   []byte                 // goes to standard input, which then ends
-	Keep    int                    // bytes of output to keep, the last ones; default DefaultKeep
+	Keep    int                    // bytes of output to keep, the last ones
 	Timeout time.Duration          // until it is ended; 0 is none
 	Started func(*process.Process) // is told once it runs; must not block; may be nil
 }
-
-// DefaultKeep is how much of the output is kept.
-const DefaultKeep = 64 << 10
 
 // sweepLimit bounds how long Run waits for the end of what the program has left.
 const sweepLimit = 5 * time.Second
@@ -70,9 +67,6 @@ func Run(ctx context.Context, s *process.Spawner, spec Spec) (Result, error) {
 
 func finish(ctx context.Context, p *process.Process, spec Spec, pipes *pipes) (Result, error) {
 	kept := tail{limit: spec.Keep}
-	if kept.limit <= 0 {
-		kept.limit = DefaultKeep
-	}
 	var streams sync.WaitGroup
 	streams.Go(func() { pipes.feed(spec.Input) })
 	streams.Go(func() { kept.readAll(pipes.ours) })

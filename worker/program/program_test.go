@@ -36,6 +36,7 @@ func spawner(t *testing.T) *process.Spawner {
 func sh(script string) program.Spec {
 	return program.Spec{
 		Process: process.Spec{ID: uuid.NewString(), Argv: []string{"sh", "-c", script}, Env: []string{"PATH=" + os.Getenv("PATH")}},
+		Keep:    64 << 10,
 		Timeout: time.Minute,
 	}
 }

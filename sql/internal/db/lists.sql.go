@@ -259,6 +259,60 @@ func (q *Queries) Processes(ctx context.Context, arg ProcessesParams) ([]CrawlPr
 	return items, nil
 }
 
+const processesByID = `-- name: ProcessesByID :many
+SELECT p.id, p.source, p.kind, p.parent, p.manager, p.host, p.boot_id, p.pid, p.start_time, p.fingerprint, p.command, p.binary_path, p.dir, p.status, p.queued_at, p.started_at, p.ended_at, p.exit_code, p.signal, p.cause, p.asked_by, p.last_lines, p.peak_memory, p.cpu_seconds, p.swept, p.evidence, p.final_owed
+FROM crawl_processes p
+WHERE p.id = ANY (($1::text[])::uuid[])
+`
+
+func (q *Queries) ProcessesByID(ctx context.Context, ids []string) ([]CrawlProcess, error) {
+	rows, err := q.db.Query(ctx, processesByID, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CrawlProcess
+	for rows.Next() {
+		var i CrawlProcess
+		if err := rows.Scan(
+			&i.ID,
+			&i.Source,
+			&i.Kind,
+			&i.Parent,
+			&i.Manager,
+			&i.Host,
+			&i.BootID,
+			&i.Pid,
+			&i.StartTime,
+			&i.Fingerprint,
+			&i.Command,
+			&i.BinaryPath,
+			&i.Dir,
+			&i.Status,
+			&i.QueuedAt,
+			&i.StartedAt,
+			&i.EndedAt,
+			&i.ExitCode,
+			&i.Signal,
+			&i.Cause,
+			&i.AskedBy,
+			&i.LastLines,
+			&i.PeakMemory,
+			&i.CpuSeconds,
+			&i.Swept,
+			&i.Evidence,
+			&i.FinalOwed,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const runs = `-- name: Runs :many
 SELECT
   coalesce(r.id::text, '')::text AS id, coalesce(r.source_code::text, '')::text AS source, coalesce(r.status::text, '')::text AS status, coalesce(r.trigger::text, '')::text AS trigger,
