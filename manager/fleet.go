@@ -77,7 +77,7 @@ type fleet struct {
 	watched atomic.Bool   // there are alerts; written by Run, read by others
 	kill    chan struct{} // closed by killAll: workers that are stopping give no more time
 	killAll func()
-	starts  atomic.Int64 // crawlers that were started; written by all workers
+	bustle  bustle
 
 	// Owned by Run.
 	sources  map[string]*source
@@ -119,6 +119,9 @@ func (f *fleet) init() {
 	f.vanished, f.returned = map[string]time.Time{}, map[string]bool{}
 	if f.census == nil {
 		f.census = func() {}
+	}
+	if f.bustle.tell == nil {
+		f.bustle.tell = func(bool) {}
 	}
 	f.setAlerts()
 	f.turns = turns{open: map[string]int{}, waiting: map[*source]chan struct{}{}}

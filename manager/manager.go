@@ -39,6 +39,10 @@ type Options struct {
 	Step      []string          // begins the command that prepares a process for its program: see process.ExecStep
 	Kill      <-chan struct{}   // closed: crawlers that are being stopped get no more time
 
+	// Busy is told when many crawlers start or end, and when it is calm again; at the start it is busy. Nil: nobody is told. Any
+	// goroutine calls it.
+	Busy func(busy bool)
+
 	Version, Revision string
 }
 
@@ -122,7 +126,7 @@ func (m *Manager) newFleet(who identity) *fleet {
 		load: m.reload, interruptedText: m.conf.Runs.InterruptedText,
 		identity: who, hooks: m.hooks,
 	}
-	f.tidy, f.census = m.askJanitor, m.tellJanitor
+	f.tidy, f.census, f.bustle.tell = m.askJanitor, m.tellJanitor, m.Busy
 	f.init()
 	return f
 }
@@ -160,6 +164,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	base.start("processes", m.spawner.Run)
 	base.start("output", m.outputs.Run)
 	base.start("http", m.server().Run)
+	base.start("bustle", m.fleet.bustle.run)
 
 	left, err := m.take(running)
 	if err != nil {
@@ -186,7 +191,6 @@ func (m *Manager) Run(ctx context.Context) error {
 	feed.start("sources", m.pollLoop)
 	feed.start("commands", m.listener().Run)
 	feed.start("usage", m.usageLoop)
-	feed.start("memory", m.memoryLoop)
 	feed.start("repair", m.repairLoop)
 	feed.start("prune", m.pruneLoop)
 	feed.start("checks", m.fleet.monitor.Run)

@@ -2,45 +2,47 @@ package manager
 
 import (
 	"context"
-	"runtime/debug"
+	"sync/atomic"
 	"time"
 )
 
 const (
-	// bigStart is how many crawlers have to start before memory is given back.
-	bigStart  = 200
+	// manyMoves is how many changes of phase make the fleet busy.
+	manyMoves = 500
 	calmAfter = 5 * time.Second
 )
 
-// calm tells when many crawlers have started and no more do.
-type calm struct {
-	last, served int64 // starts at the last look, and when it was calm last
+// bustle knows whether many crawlers start or end, or it is calm. It is busy at first.
+type bustle struct {
+	tell  func(busy bool) // told of each change, by whoever makes it
+	moves atomic.Int64    // since the last look
+	calm  atomic.Bool
 }
 
-func (c *calm) look(starts int64) bool {
-	quiet := starts == c.last
-	c.last = starts
-	if !quiet || starts-c.served < bigStart {
-		return false
+// moved counts a change of phase. Any goroutine.
+func (b *bustle) moved() {
+	if b.moves.Add(1) == manyMoves && b.calm.CompareAndSwap(true, false) {
+		b.tell(true)
 	}
-	c.served = starts
-	return true
 }
 
-// memoryLoop gives back to the system what a big start needed and nothing does any more: the runtime itself keeps it for a while,
-// in the hope that it is needed again soon.
-func (m *Manager) memoryLoop(ctx context.Context) error {
+// look is called each calmAfter.
+func (b *bustle) look() {
+	if b.moves.Swap(0) < manyMoves && b.calm.CompareAndSwap(false, true) {
+		b.tell(false)
+	}
+}
+
+// run looks until the context ends.
+func (b *bustle) run(ctx context.Context) error {
 	ticker := time.NewTicker(calmAfter)
 	defer ticker.Stop()
-	var c calm
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
-			if c.look(m.fleet.starts.Load()) {
-				debug.FreeOSMemory()
-			}
+			b.look()
 		}
 	}
 }

@@ -39,6 +39,7 @@ type observer struct {
 func (o *observer) Moved(m worker.Move) {
 	o.f.publish(status.Event{Source: m.Source, From: string(m.From), To: string(m.To), Cause: string(m.Cause), At: m.At})
 	f, s := o.f, o.s
+	f.bustle.moved()
 	o.tellHealth(m)
 	if m.To == worker.Stopping {
 		ended := s.worker.Snapshot().ProcessID
@@ -81,7 +82,6 @@ func (o *observer) Process(i worker.Incarnation) {
 	}
 	switch i.Status {
 	case worker.StatusRunning:
-		f.starts.Add(1)
 		f.metrics.Started(i.Source)
 		if last := o.s.worker.Snapshot(); last.Restarts > 0 && last.LastExit != nil {
 			f.metrics.Restarted(string(last.LastExit.Cause))

@@ -14,7 +14,7 @@ var ErrPutOff = errors.New("what is to be written was put off, the database refu
 
 // JournalOptions are the journal's settings; zero fields mean the defaults.
 type JournalOptions struct {
-	Delay       time.Duration              // how long a group is gathered: 3 ms
+	Delay       time.Duration              // how long a group is gathered that nobody waits for: 25 ms
 	GroupSize   int                        // entries in one transaction: 1,000
 	Bound       int                        // most waiting process rows, and log lines: 10,000 each
 	LastAttempt time.Duration              // how long Run goes on writing after its context has ended: 3 s
@@ -40,6 +40,8 @@ type Journal struct {
 	accepted  uint64        // number of the last accepted entry
 	inFlight  uint64        // number of the oldest entry that Run has taken and not settled; 0 = none
 	settled   chan struct{} // closed and replaced whenever Run has settled something
+	waiting   int           // calls of Flush
+	gathering bool          // Run is woken only by what ends that
 	stats     JournalStats
 
 	// Run's own.
@@ -85,7 +87,7 @@ func newJournal(w writer, opts JournalOptions) *Journal {
 
 func (o JournalOptions) withDefaults() JournalOptions {
 	if o.Delay == 0 {
-		o.Delay = 3 * time.Millisecond
+		o.Delay = 25 * time.Millisecond
 	}
 	if o.GroupSize == 0 {
 		o.GroupSize = 1000
@@ -134,19 +136,36 @@ func (j *Journal) accept(put func(seq uint64)) {
 	j.mu.Lock()
 	j.accepted++
 	put(j.accepted)
+	wake := !j.gathering || j.complete()
 	j.mu.Unlock()
+	if wake {
+		j.wakeUp()
+	}
+}
+
+func (j *Journal) wakeUp() {
 	select {
 	case j.wake <- struct{}{}:
 	default:
 	}
 }
 
+// complete tells that a group need not be gathered any longer. The caller holds mu.
+func (j *Journal) complete() bool { return j.waiting > 0 || j.pending() >= j.opts.GroupSize }
+
 // Flush waits until what was accepted so far is committed, or dropped for good. It returns ErrPutOff as soon as all that is left
 // of it was put off, by whomever it was accepted, and the context's cause when that ends the wait.
 func (j *Journal) Flush(ctx context.Context) error {
 	j.mu.Lock()
 	last := j.accepted
+	j.waiting++
 	j.mu.Unlock()
+	j.wakeUp()
+	defer func() {
+		j.mu.Lock()
+		j.waiting--
+		j.mu.Unlock()
+	}()
 	for {
 		left, settled := j.left(last)
 		switch left {

@@ -108,11 +108,11 @@ func (j *Journal) waitForWork(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// gather waits for a group to fill, a few milliseconds at most.
+// gather waits for a group to fill, for a short while, and not where somebody waits for it.
 func (j *Journal) gather(ctx context.Context) {
 	timer := time.NewTimer(j.opts.Delay)
 	defer timer.Stop()
-	for j.Stats().Pending < j.opts.GroupSize {
+	for j.gathers() {
 		select {
 		case <-ctx.Done():
 			return
@@ -121,6 +121,14 @@ func (j *Journal) gather(ctx context.Context) {
 		case <-j.wake:
 		}
 	}
+}
+
+// gathers tells whether there is room and time for more, and then that Run waits for it.
+func (j *Journal) gathers() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.gathering = !j.complete()
+	return j.gathering
 }
 
 // untilDue is how long nothing is due; 0 where something is.
@@ -164,6 +172,7 @@ func (j *Journal) take() group {
 	g.changes = j.changes.take(room-g.len(), now)
 	g.logs = j.logs.take(room-g.len(), now)
 	j.inFlight = g.firstSeq()
+	j.gathering = false
 	return g
 }
 

@@ -165,10 +165,8 @@ func TestGroupsAreGatheredForAFewMilliseconds(t *testing.T) {
 		for n := range 10 {
 			j.Log(line(n))
 		}
-		if err := j.Flush(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if took := time.Since(accepted); took != 3*time.Millisecond {
+		time.Sleep(time.Second) // fake time
+		if took := w.attempts()[0].Sub(accepted); took != 25*time.Millisecond {
 			t.Errorf("committed after %v", took)
 		}
 		synctest.Wait() // what comes while it writes needs no gathering
@@ -187,6 +185,27 @@ func TestGroupsAreGatheredForAFewMilliseconds(t *testing.T) {
 	}
 }
 
+func TestAGroupThatSomebodyWaitsForIsNotGathered(t *testing.T) {
+	t.Parallel()
+	w := newFakeWriter()
+	inBubble(t, w, JournalOptions{}, func(t *testing.T, j *Journal) {
+		accepted := time.Now()
+		j.Log(line(1))
+		synctest.Wait() // it is being gathered
+		if err := j.Flush(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(accepted); took != 0 {
+			t.Errorf("committed after %v", took)
+		}
+		j.Log(line(2)) // nobody waits any more
+		synctest.Wait()
+		if n := len(w.attempts()); n != 1 {
+			t.Errorf("%d groups were written", n)
+		}
+	})
+}
+
 func TestBackoffWhilePostgresIsAway(t *testing.T) {
 	t.Parallel()
 	w := newFakeWriter()
@@ -198,7 +217,7 @@ func TestBackoffWhilePostgresIsAway(t *testing.T) {
 		}
 		return nil
 	}
-	inBubble(t, w, JournalOptions{}, func(t *testing.T, j *Journal) {
+	inBubble(t, w, JournalOptions{Delay: 3 * time.Millisecond}, func(t *testing.T, j *Journal) {
 		j.Log(line(1))
 		time.Sleep(30 * time.Second) // fake time
 		synctest.Wait()

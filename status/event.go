@@ -34,6 +34,7 @@ func (e Event) appendJSON(b []byte) []byte {
 const (
 	eventQueue   = 8192
 	eventBatch   = 512
+	eventGather  = 20 * time.Millisecond  // what follows an event within this time goes out with it
 	eventPause   = 500 * time.Millisecond // after an error
 	eventTimeout = time.Second            // for a batch, and for all that is queued when the manager ends
 )
@@ -84,6 +85,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 			p.finish(ctx)
 			return nil
 		case first := <-p.queue:
+			wait(ctx, eventGather)
 			if !p.sendInTime(ctx, p.batch(first)) {
 				wait(ctx, eventPause)
 			}

@@ -2,13 +2,24 @@ package main
 
 import "runtime/debug"
 
-// gcPercent is how much garbage there may be for each byte in use, in percent. A manager at rest makes little garbage, so it costs
-// next to no processor time to stay smaller than with Go's 100.
-const gcPercent = 50
+// How much garbage there may be for each byte in use, in percent. A manager at rest makes little garbage, so it costs next to no
+// processor time to stay smaller than with Go's 100; while thousands of crawlers start, collecting so often costs a fifth of the start.
+const (
+	gcCalm = 50
+	gcBusy = 200
+)
 
-// keepSmall sets that, unless the operator has set GOGC.
-func (a *app) keepSmall() {
+// pace sets that, unless the operator has set GOGC, and gives back to the system what is needed no more: the runtime itself keeps it
+// for a while, in the hope that it is needed again soon.
+func (a *app) pace(busy bool) {
+	percent := gcCalm
+	if busy {
+		percent = gcBusy
+	}
 	if a.getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
+		debug.SetGCPercent(percent)
+	}
+	if !busy {
+		debug.FreeOSMemory()
 	}
 }

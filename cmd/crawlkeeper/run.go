@@ -25,7 +25,7 @@ func (c *RunCmd) Run(ctx context.Context, a *app) error {
 	case c.JSON:
 		return usagef("--json goes with --dry-run; for the log use --log-format json")
 	}
-	a.keepSmall()
+	a.pace(true)
 	hangups, stop := a.hangups()
 	defer stop()
 
@@ -81,7 +81,7 @@ func (a *app) newManager(ctx context.Context) (*manager.Manager, error) {
 	build := readBuild()
 	return manager.New(manager.Options{
 		Config: conf, Load: a.loadConfig, Redis: client, Store: store, Environ: a.Environ, Logger: logger,
-		Forwarder: forwarder, Kill: a.Kill, Step: []string{"/proc/self/exe", stepCommand}, Version: build.Version, Revision: build.Commit,
+		Forwarder: forwarder, Kill: a.Kill, Busy: a.pace, Step: []string{"/proc/self/exe", stepCommand}, Version: build.Version, Revision: build.Commit,
 	})
 }
 

@@ -59,15 +59,18 @@ const rootMode = 0o711
 // makeRoot refuses a directory that somebody else has made: its name can be foretold, it lies where everybody may write, and
 // its owner could put links in the place of what we make in it. One that is there already is left as it is.
 func (p Place) makeRoot() error {
-	if err := os.MkdirAll(filepath.Dir(p.Root), rootMode); err != nil {
-		return err
+	info, err := os.Lstat(p.Root) // nearly always it is there
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(filepath.Dir(p.Root), rootMode); err != nil {
+			return err
+		}
+		if err = os.Mkdir(p.Root, rootMode); err == nil {
+			return os.Chmod(p.Root, rootMode) // whatever our umask
+		} else if !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		info, err = os.Lstat(p.Root)
 	}
-	if err := os.Mkdir(p.Root, rootMode); err == nil {
-		return os.Chmod(p.Root, rootMode) // whatever our umask
-	} else if !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	info, err := os.Lstat(p.Root)
 	if err != nil {
 		return err
 	}

@@ -26,9 +26,11 @@ var ownScore = sync.OnceValue(func() int {
 // is not allowed (another user's program), it stays as it is.
 func goesFirst(pid int, spec *Spec) {
 	score := strconv.Itoa(min(1000, ownScore()+oomScore))
-	if f, err := os.OpenFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", os.O_WRONLY, 0); err == nil {
-		_, _ = f.WriteString(score)
-		f.Close()
+	if fd, err := noEINTR(func() (int, error) {
+		return unix.Open("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	}); err == nil {
+		_, _ = noEINTR(func() (int, error) { return unix.Write(fd, []byte(score)) })
+		unix.Close(fd)
 	}
 	if _, given := spec.Rlimits["nproc"]; given {
 		return
