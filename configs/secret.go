@@ -97,12 +97,18 @@ var (
 func MaskArgs(argv []string) []string {
 	shown := make([]string, len(argv))
 	for i, arg := range argv {
-		if i > 0 && secretSwitch.MatchString(argv[i-1]) {
+		// Most arguments have nothing that the expressions look for, and they are asked at each start and end of a crawler.
+		if i > 0 && strings.HasPrefix(argv[i-1], "-") && secretSwitch.MatchString(argv[i-1]) {
 			shown[i] = mask
 			continue
 		}
-		arg = userInURL.ReplaceAllString(arg, "${1}"+mask+"@")
-		shown[i] = secretPair.ReplaceAllString(arg, "${1}"+mask)
+		if strings.Contains(arg, "@") {
+			arg = userInURL.ReplaceAllString(arg, "${1}"+mask+"@")
+		}
+		if strings.Contains(arg, "=") {
+			arg = secretPair.ReplaceAllString(arg, "${1}"+mask)
+		}
+		shown[i] = arg
 	}
 	return shown
 }

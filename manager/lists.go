@@ -94,6 +94,7 @@ type lists struct {
 	holder  func() string                        // what stands in the manager's key while we are active; nil does not ask
 	cleaned func(code string, deleted time.Time) // told of each tick that a cleaning deleted, maybe twice; by the goroutine of Run
 	soon    func() time.Duration                 // until the next tick falls due; nil: none ever does (tests)
+	busy    func() bool                          // many crawlers start or end; nil: never (tests)
 	logger  *slog.Logger
 
 	mu   sync.Mutex

@@ -104,7 +104,7 @@ func New(o Options) (*Manager, error) {
 	who := identity{Manager: conf.Manager.Name, Host: host, BootID: process.BootID()}
 	m.hooks = newHooks(m.spawner, m.journal, m.metrics, who, o.Logger)
 	m.fleet = m.newFleet(who)
-	m.lists.soon = m.fleet.soon
+	m.lists.soon, m.lists.busy = m.fleet.soon, m.fleet.bustle.busy
 	m.lists.cleaned = func(code string, due time.Time) {
 		m.fleet.inbox.put(func() {
 			if s := m.fleet.sources[code]; s != nil {

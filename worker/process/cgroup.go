@@ -82,7 +82,8 @@ func (c *cgroups) make(number uint64) (*cgroup, error) {
 	if err != nil {
 		return nil, err
 	}
-	if g.fd, err = os.Open(g.dir); err != nil {
+	g.fd, err = noEINTR(func() (int, error) { return unix.Open(g.dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
+	if err != nil {
 		g.remove()
 		return nil, err
 	}
@@ -109,13 +110,10 @@ func (c *cgroups) lost(prefixes []uint32) []Survivor {
 // cgroup is the directory of one tree.
 type cgroup struct {
 	dir string
-	fd  *os.File // open until the fork
+	fd  int // open until the fork
 }
 
-func (g *cgroup) forked() {
-	g.fd.Close()
-	g.fd = nil
-}
+func (g *cgroup) forked() { unix.Close(g.fd) }
 
 // populated tells whether any process lives in it or below it; zombies do not count.
 func (g *cgroup) populated() bool {

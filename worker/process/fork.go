@@ -139,7 +139,7 @@ func (s *Spawner) inCgroup(ctx context.Context, r *forkRequest) error {
 	if left != nil && !s.toldQuota.Swap(true) {
 		s.logger.Info("not all limits can be held by cgroups here; trees are watched for them", "reason", left)
 	}
-	r.attr.Sys.UseCgroupFD, r.attr.Sys.CgroupFD = true, int(g.fd.Fd())
+	r.attr.Sys.UseCgroupFD, r.attr.Sys.CgroupFD = true, g.fd
 	err = s.attempt(ctx, r)
 	r.attr.Sys.UseCgroupFD = false
 	g.forked()

@@ -20,6 +20,9 @@ import (
 // On that thread numbers of descriptors mean something else than elsewhere: nothing may be opened there and closed by others, or
 // the other way round, and nothing may go into the netpoller.
 
+// handedMost is how many requests may wait with the forking thread, so that it goes on without being woken for each.
+const handedMost = 16
+
 // handover is the socket pair by which descriptors come to the forking thread.
 type handover struct {
 	send    int // in everybody's table
@@ -45,7 +48,7 @@ func (s *Spawner) forkApart(ctx context.Context) error {
 		return fmt.Errorf("make a socket pair: %w", err)
 	}
 	h := &handover{send: pair[0], receive: pair[1]}
-	apart, handed := make(chan error, 1), make(chan *forkRequest)
+	apart, handed := make(chan error, 1), make(chan *forkRequest, handedMost)
 	var thread sync.WaitGroup
 	thread.Go(func() {
 		offMainThread(func() {
@@ -63,6 +66,11 @@ func (s *Spawner) forkApart(ctx context.Context) error {
 	}
 	unix.Close(h.send)
 	thread.Wait()
+	for len(handed) > 0 {
+		r := <-handed
+		r.err = ErrStopped
+		close(r.done)
+	}
 	return err
 }
 

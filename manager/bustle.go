@@ -26,6 +26,9 @@ func (b *bustle) moved() {
 	}
 }
 
+// busy tells whether many crawlers start or end. Any goroutine.
+func (b *bustle) busy() bool { return !b.calm.Load() }
+
 // look is called each calmAfter.
 func (b *bustle) look() {
 	if b.moves.Swap(0) < manyMoves && b.calm.CompareAndSwap(false, true) {
