@@ -205,6 +205,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	m.Logger.Info("stopping", "reason", reason(err))
 	began := time.Now()
 	feed.stop()
+	m.spawner.CloseSpares()
 	fleet.end()
 	if err == nil {
 		m.finishHooks(began)

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // Variable is the environment variable by which a crawler finds its list.
@@ -45,7 +47,7 @@ func (p Place) MakeTemp(user *Owner) error {
 	if err := p.makeRoot(); err != nil {
 		return err
 	}
-	if err := os.Mkdir(p.Temp(), 0o700); err != nil {
+	if err := os.Mkdir(p.Temp(), tempMode); err != nil {
 		return err
 	}
 	if user == nil {
@@ -54,7 +56,43 @@ func (p Place) MakeTemp(user *Owner) error {
 	return os.Lchown(p.Temp(), int(user.Uid), int(user.Gid))
 }
 
-const rootMode = 0o711
+// Unused tells whether the directory for temporary files is as it was made for that user, and empty.
+func (p Place) Unused(user *Owner) bool {
+	fd, err := unix.Open(p.Temp(), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil || st.Mode&0o7777 != tempMode {
+		return false
+	}
+	if uid, gid := as(user); int(st.Uid) != uid || int(st.Gid) != gid {
+		return false
+	}
+	var entries [256]byte // the two that each directory has take 48
+	n, err := unix.Getdents(fd, entries[:])
+	if err != nil {
+		return false
+	}
+	_, _, names := unix.ParseDirent(entries[:n], -1, nil)
+	return len(names) == 0
+}
+
+func as(user *Owner) (uid, gid int) {
+	if user == nil {
+		return self(), os.Getegid()
+	}
+	return int(user.Uid), int(user.Gid)
+}
+
+// Become gives the directory for temporary files another name, under which there is none.
+func (p Place) Become(other Place) error { return os.Rename(p.Temp(), other.Temp()) }
+
+const (
+	rootMode = 0o711
+	tempMode = 0o700
+)
 
 // makeRoot refuses a directory that somebody else has made: its name can be foretold, it lies where everybody may write, and
 // its owner could put links in the place of what we make in it. One that is there already is left as it is.

@@ -64,7 +64,7 @@ func (p *Process) giveBack() []borrowed.Kept {
 		kept = append(kept, borrowed.Kept{Entry: borrowed.Entry{Kind: borrowed.Cgroup, Name: g.dir}, Why: "it could not be removed"})
 	}
 	if p.place.Root != "" {
-		if err := s.RemoveTemp(p.place); err != nil {
+		if err := s.putBack(p.place, p.user); err != nil {
 			kept = append(kept, borrowed.Kept{Entry: borrowed.Entry{Kind: borrowed.Temp, Name: p.place.Temp()}, Why: err.Error()})
 		}
 	}
@@ -88,11 +88,13 @@ func (s *Spawner) Return(ctx context.Context, place borrowed.Place, t *borrowed.
 const giftLimit = 10 * time.Second
 
 // RemoveTemp removes the directory for temporary files of a process of which nothing lives any more.
-func (s *Spawner) RemoveTemp(place borrowed.Place) error {
+func (s *Spawner) RemoveTemp(place borrowed.Place) error { return s.removing(place.RemoveTemp) }
+
+func (s *Spawner) removing(remove func(context.Context) error) error {
 	done := make(chan error, 1)
 	ctx, cancel := context.WithTimeout(context.Background(), fileLimit)
 	defer cancel()
-	if withinContext(ctx, s.files, func() { done <- place.RemoveTemp(ctx) }) != nil {
+	if withinContext(ctx, s.files, func() { done <- remove(ctx) }) != nil {
 		return errors.New("it could not be removed in time (a mount that hangs?)")
 	}
 	return <-done

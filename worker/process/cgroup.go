@@ -130,7 +130,7 @@ func (g *cgroup) event(file, key string) uint64 {
 
 // keyedValue reads a file of lines "key value".
 func keyedValue(file, key string) (uint64, bool) {
-	data, err := os.ReadFile(file)
+	data, err := slurp(file, nil)
 	if err != nil {
 		noteBlind(err)
 		return 0, false

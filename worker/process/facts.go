@@ -2,7 +2,6 @@ package process
 
 import (
 	"bytes"
-	"os"
 	"strconv"
 	"time"
 
@@ -63,7 +62,8 @@ func peakOf(usage unix.Rusage) int64 {
 
 // highWater reads VmHWM, the most that a process has had in memory, in bytes; 0 where it is gone.
 func highWater(pid int) int64 {
-	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	var buffer [2048]byte
+	data, err := slurp("/proc/"+strconv.Itoa(pid)+"/status", buffer[:0])
 	if err != nil {
 		return 0
 	}

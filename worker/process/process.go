@@ -25,6 +25,7 @@ type Process struct {
 	pid       int
 	startTime uint64
 	started   time.Time
+	user      *borrowed.Owner // as whom it runs; nil is we
 	place     borrowed.Place  // an empty Root: it has no directory for temporary files
 	terms     *borrowed.Terms // nil: it has no list
 

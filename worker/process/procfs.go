@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -37,28 +38,32 @@ func noteBlind(err error) {
 	}
 }
 
-// mostStat is more than a line of /proc/PID/stat can have: a name of 64 bytes and 51 numbers.
-const mostStat = 2048
-
-// readStat is called for each start and, by the hundred, in sweeps: so it goes without os.File, which costs three times as much.
+// readStat is called for each start and, by the hundred, in sweeps.
 func readStat(pid int) (stat, bool) {
-	var line [mostStat]byte
-	n, err := readAt("/proc/"+strconv.Itoa(pid)+"/stat", line[:])
+	var buffer [1024]byte
+	line, err := slurp("/proc/"+strconv.Itoa(pid)+"/stat", buffer[:0])
 	if err != nil {
 		noteBlind(err)
 		return stat{}, false
 	}
-	return parseStat(line[:n])
+	return parseStat(line)
 }
 
-// readAt reads the beginning of a file of /proc, which gives all of itself in one go.
-func readAt(path string, into []byte) (int, error) {
+// slurp appends all of a file of the kernel's to a buffer. It goes without os.File, which costs as much as the kernel's own work.
+func slurp(path string, into []byte) ([]byte, error) {
 	fd, err := noEINTR(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
-		return 0, err
+		return into, err
 	}
 	defer unix.Close(fd)
-	return noEINTR(func() (int, error) { return unix.Read(fd, into) })
+	for {
+		into = slices.Grow(into, 512)
+		n, err := noEINTR(func() (int, error) { return unix.Read(fd, into[len(into):cap(into)]) })
+		if err != nil || n == 0 {
+			return into, err
+		}
+		into = into[:len(into)+n]
+	}
 }
 
 // noEINTR calls a system call again that a signal has interrupted.
@@ -97,7 +102,7 @@ func StartTime(pid int) (uint64, bool) {
 
 // children appends the children of one thread.
 func children(into []int, pid, tid int) []int {
-	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/task/" + strconv.Itoa(tid) + "/children")
+	data, err := slurp("/proc/"+strconv.Itoa(pid)+"/task/"+strconv.Itoa(tid)+"/children", nil)
 	if err != nil {
 		noteBlind(err)
 		return into
@@ -148,7 +153,7 @@ func allPids() ([]int, error) {
 
 // markerOf reads the process id in the environment that a process was started with; "" where it may not be read.
 func markerOf(pid int) string {
-	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	data, err := slurp("/proc/"+strconv.Itoa(pid)+"/environ", nil)
 	if err != nil {
 		noteBlind(err)
 		return ""

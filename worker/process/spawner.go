@@ -44,6 +44,7 @@ type Spawner struct {
 	null   *os.File
 	keys   borrowed.Keys
 	claims claims
+	spares spares
 	poller poll.Poller // of all pidfds
 
 	ownTable func(keep int) error // gives the forking thread its table; tests refuse it
@@ -121,6 +122,7 @@ func (s *Spawner) Passes() uint64 { return s.passes.Load() }
 // still run when the forking thread ends, and nobody sweeps their trees then.
 func (s *Spawner) Run(ctx context.Context) error {
 	defer s.null.Close()
+	defer s.CloseSpares()
 	defer func() { unlock(s.slot.lock, s.live.Load() == 0) }()
 	if s.cgroups != nil {
 		defer s.cgroups.close()

@@ -69,7 +69,7 @@ func (s *Spawner) prepare(ctx context.Context, spec *Spec) (program, error) {
 		found.env = setenv(found.env, borrowed.Variable, found.place.List())
 		found.terms = s.termsFor(spec, found.place)
 	}
-	if err := s.make(ctx, name, "temporary directory", func() error { return found.place.MakeTemp(cred) }); err != nil {
+	if err := s.make(ctx, name, "temporary directory", func() error { return s.makeTemp(found.place, cred) }); err != nil {
 		s.forsake(found)
 		return program{}, err
 	}
@@ -172,7 +172,7 @@ func (s *Spawner) launch(ctx context.Context, spec *Spec, found program, t *tree
 // register makes a Process of a leader that was forked, and has its end watched.
 func (s *Spawner) register(r *forkRequest, found program) (*Process, error) {
 	p := &Process{
-		spawner: s, path: found.path, pid: r.pid, startTime: r.tree.start, started: r.at, place: found.place, terms: found.terms,
+		spawner: s, path: found.path, pid: r.pid, startTime: r.tree.start, started: r.at, user: found.user, place: found.place, terms: found.terms,
 		exited: make(chan struct{}), reaped: make(chan struct{}), tree: r.tree,
 	}
 	if err := p.open(r); err != nil { // a process that cannot be watched must not live

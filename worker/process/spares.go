@@ -1,0 +1,152 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"crawlkeeper/worker/borrowed"
+)
+
+// An empty directory waits for another process where that many live, and for so long at most.
+const (
+	spareFrom = 100
+	spareFor  = 10 * time.Second
+)
+
+// spares are directories for temporary files in which their processes have left nothing. While many crawlers are started
+// anew the next ones get them: to make a directory is slow where many were just removed, as ext4 passes over each number of
+// theirs for minutes.
+type spares struct {
+	mu     sync.Mutex
+	made   uint64
+	list   map[owner][]borrowed.Place
+	timer  *time.Timer // nil: there are none
+	closed bool
+}
+
+// owner is as whom processes run that may use a directory.
+type owner struct {
+	other    bool // than we
+	uid, gid uint32
+}
+
+func ownerOf(user *borrowed.Owner) owner {
+	if user == nil {
+		return owner{}
+	}
+	return owner{true, user.Uid, user.Gid}
+}
+
+// makeTemp makes the directory for temporary files of a process.
+func (s *Spawner) makeTemp(place borrowed.Place, user *borrowed.Owner) error {
+	if spare, ok := s.spares.take(ownerOf(user)); ok {
+		err := spare.Become(place)
+		s.claims.drop(spare.ID)
+		if err == nil {
+			return nil
+		}
+	}
+	return place.MakeTemp(user)
+}
+
+// putBack removes the directory for temporary files of a process of which nothing lives any more, or keeps it for another.
+func (s *Spawner) putBack(place borrowed.Place, user *borrowed.Owner) error {
+	return s.removing(func(ctx context.Context) error {
+		if s.spare(place, user) {
+			return nil
+		}
+		return place.RemoveTemp(ctx)
+	})
+}
+
+// spare keeps a directory that is as it was made, under another name. False where it is not, or none are kept any more.
+func (s *Spawner) spare(place borrowed.Place, user *borrowed.Owner) bool {
+	if s.live.Load() < spareFrom {
+		return false
+	}
+	as, ok := s.spares.name(place.Root)
+	if !ok || !place.Unused(user) {
+		return false
+	}
+	s.claims.take(as.ID)
+	if err := place.Become(as); err != nil {
+		s.claims.drop(as.ID)
+		return false
+	}
+	if s.spares.put(ownerOf(user), as, s.dropSpares) {
+		return true
+	}
+	err := as.Become(place)
+	s.claims.drop(as.ID)
+	return err != nil // then the janitor finds it
+}
+
+// CloseSpares removes the directories that wait for a process; no more are kept.
+func (s *Spawner) CloseSpares() {
+	s.spares.mu.Lock()
+	s.spares.closed = true
+	s.spares.mu.Unlock()
+	s.dropSpares()
+}
+
+func (s *Spawner) dropSpares() {
+	for _, places := range s.spares.empty() {
+		for _, place := range places {
+			s.removeSpare(place)
+		}
+	}
+}
+
+// removeSpare leaves what cannot be removed to the janitor.
+func (s *Spawner) removeSpare(place borrowed.Place) {
+	_ = s.RemoveTemp(place)
+	s.claims.drop(place.ID)
+}
+
+// name makes a name for a directory.
+func (s *spares) name(root string) (borrowed.Place, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.made++
+	return borrowed.Place{Root: root, ID: fmt.Sprintf("spare-%d", s.made)}, !s.closed
+}
+
+func (s *spares) put(o owner, place borrowed.Place, drop func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	if s.timer == nil {
+		s.timer = time.AfterFunc(spareFor, drop)
+		s.list = map[owner][]borrowed.Place{}
+	}
+	s.list[o] = append(s.list[o], place)
+	return true
+}
+
+func (s *spares) take(o owner) (borrowed.Place, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	places := s.list[o]
+	if len(places) == 0 {
+		return borrowed.Place{}, false
+	}
+	last := len(places) - 1
+	s.list[o] = places[:last]
+	return places[last], true
+}
+
+// empty takes all.
+func (s *spares) empty() map[owner][]borrowed.Place {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.list
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	s.list, s.timer = nil, nil
+	return list
+}
