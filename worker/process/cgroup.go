@@ -111,9 +111,20 @@ func (c *cgroups) lost(prefixes []uint32) []Survivor {
 type cgroup struct {
 	dir string
 	fd  int // open until the fork
+
+	gone bool // removed; the keeper's, until the tree is done
 }
 
 func (g *cgroup) forked() { unix.Close(g.fd) }
+
+// emptied tells whether nothing lives in it any more, and then removes it: an rmdir finds that out by itself.
+func (g *cgroup) emptied() bool {
+	if !g.gone {
+		err := syscall.Rmdir(g.dir)
+		g.gone = err == nil || err == syscall.ENOENT
+	}
+	return g.gone || !g.populated()
+}
 
 // populated tells whether any process lives in it or below it; zombies do not count.
 func (g *cgroup) populated() bool {
@@ -135,6 +146,10 @@ func keyedValue(file, key string) (uint64, bool) {
 		noteBlind(err)
 		return 0, false
 	}
+	return valueOf(data, key)
+}
+
+func valueOf(data []byte, key string) (uint64, bool) {
 	for line := range bytes.Lines(data) {
 		if value, ok := bytes.CutPrefix(line, []byte(key+" ")); ok {
 			n, err := strconv.ParseUint(strings.TrimSpace(string(value)), 10, 64)

@@ -125,7 +125,7 @@ func (k *keeper) round(now time.Time) (again bool) {
 	found, vanished := k.look()
 	for t := range k.trees {
 		members, stirred := found[t]
-		if t.cgroup != nil && t.cgroup.populated() {
+		if t.cgroup != nil && !t.cgroup.emptied() {
 			members, stirred = append(members, t.cgroup.members()...), true
 		}
 		if stirred || vanished || blind.Load() != before {

@@ -1,6 +1,8 @@
 package process
 
 import (
+	"io"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -12,6 +14,7 @@ type oomWatch struct {
 	file string // empty where there is no such counter
 
 	mu   sync.Mutex
+	held *os.File // file, from the first look on: each end of a process is one
 	last uint64
 	open uint64    // kills that no death was held against
 	at   time.Time // when the counter was seen to move
@@ -60,7 +63,7 @@ func (w *oomWatch) refresh(now time.Time) {
 	if w.file == "" {
 		return
 	}
-	n, ok := keyedValue(w.file, "oom_kill")
+	n, ok := w.kills()
 	if !ok || n == w.last {
 		return
 	}
@@ -71,4 +74,21 @@ func (w *oomWatch) refresh(now time.Time) {
 		w.open += n - w.last
 	}
 	w.last, w.at = n, now
+}
+
+func (w *oomWatch) kills() (uint64, bool) {
+	if w.held == nil {
+		f, err := os.Open(w.file)
+		if err != nil {
+			noteBlind(err)
+			return 0, false
+		}
+		w.held = f
+	}
+	var data [512]byte
+	n, err := w.held.ReadAt(data[:], 0)
+	if err != nil && err != io.EOF {
+		return 0, false
+	}
+	return valueOf(data[:n], "oom_kill")
 }
