@@ -10,8 +10,8 @@ import (
 const (
 	firstPass = 200 * time.Microsecond
 	lastPass  = time.Second
-	// What happens within the gap after a pass shares the next one: thousands of ends at once are a few passes. Passes
-	// that only reap take a tenth of the time at most, so that many daemons of living trees cost little.
+	// What happens within the gap after a pass for trees shares the next one: thousands of ends at once are a few passes. A
+	// tree that ended alone waits for nothing. Passes that only reap take a tenth of the time at most, so that many daemons of living trees cost little.
 	leastGap    = 500 * time.Microsecond
 	longestGap  = 50 * time.Millisecond
 	reapShare   = 10
@@ -27,7 +27,8 @@ type keeper struct {
 	unmarked map[int]sighting   // orphans that may be a living tree's, or a stranger's
 	timer    *time.Timer
 	news     bool // since the last pass a tree came or a child ended
-	ended    time.Time
+	ended    time.Time     // of the last pass
+	swept    time.Time     // of the last pass with trees that waited
 	took     time.Duration // of the last pass
 }
 
@@ -80,9 +81,13 @@ func (k *keeper) drain() {
 func (k *keeper) step(now time.Time) {
 	if next := k.next(); !next.IsZero() && !now.Before(next) {
 		k.news = false
+		waited := len(k.trees) > 0
 		k.pass(now)
 		k.ended = time.Now()
 		k.took = k.ended.Sub(now)
+		if waited {
+			k.swept = k.ended
+		}
 	}
 	if next := k.next(); next.IsZero() {
 		k.timer.Stop()
@@ -95,7 +100,7 @@ func (k *keeper) step(now time.Time) {
 func (k *keeper) next() time.Time {
 	var next time.Time
 	if k.news {
-		next = k.ended.Add(min(max(k.took, leastGap), longestGap))
+		next = k.swept.Add(min(max(k.took, leastGap), longestGap))
 		if len(k.trees) == 0 {
 			next = k.ended.Add(min(reapShare*k.took, longestReap))
 		}

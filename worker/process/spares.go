@@ -9,7 +9,7 @@ import (
 	"crawlkeeper/worker/borrowed"
 )
 
-// An empty directory waits for another process where that many live, and for so long at most.
+// An empty directory waits for another process where that many live, or did within that time, and for so long at most.
 const (
 	spareFrom = 100
 	spareFor  = 10 * time.Second
@@ -23,6 +23,7 @@ type spares struct {
 	made   uint64
 	list   map[owner][]borrowed.Place
 	timer  *time.Timer // nil: there are none
+	many   time.Time   // when spareFrom processes were seen to live
 	closed bool
 }
 
@@ -63,10 +64,7 @@ func (s *Spawner) putBack(place borrowed.Place, user *borrowed.Owner) error {
 
 // spare keeps a directory that is as it was made, under another name. False where it is not, or none are kept any more.
 func (s *Spawner) spare(place borrowed.Place, user *borrowed.Owner) bool {
-	if s.live.Load() < spareFrom {
-		return false
-	}
-	as, ok := s.spares.name(place.Root)
+	as, ok := s.spares.name(place.Root, s.live.Load())
 	if !ok || !place.Unused(user) {
 		return false
 	}
@@ -105,12 +103,15 @@ func (s *Spawner) removeSpare(place borrowed.Place) {
 	s.claims.drop(place.ID)
 }
 
-// name makes a name for a directory.
-func (s *spares) name(root string) (borrowed.Place, bool) {
+// name makes a name for a directory, where one is kept while so many processes live.
+func (s *spares) name(root string, live int64) (borrowed.Place, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if live >= spareFrom {
+		s.many = time.Now()
+	}
 	s.made++
-	return borrowed.Place{Root: root, ID: fmt.Sprintf("spare-%d", s.made)}, !s.closed
+	return borrowed.Place{Root: root, ID: fmt.Sprintf("spare-%d", s.made)}, !s.closed && time.Since(s.many) < spareFor
 }
 
 func (s *spares) put(o owner, place borrowed.Place, drop func()) bool {
