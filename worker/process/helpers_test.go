@@ -184,7 +184,7 @@ func churn(args []string) error {
 		close(errs)
 		return <-errs
 	}
-	if err := round(max(400, n/10)); err != nil {
+	if err := round(max(2000, n/10)); err != nil { // until the race detector has what it keeps
 		return err
 	}
 	before := held()
