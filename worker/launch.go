@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"os"
 	"time"
 
 	"crawlkeeper/worker/output"
@@ -114,19 +115,33 @@ func (w *Worker) start(ctx context.Context, spec *Spec, inc *Incarnation) (Proce
 	if w.n.Open == nil {
 		return w.n.Start(ctx, ps)
 	}
-	stream, err := w.n.Open()
-	if err != nil {
-		return nil, &process.StartError{Program: ps.Argv[0], Reason: "its output: " + err.Error(), Err: err}
-	}
-	ps.Stdout, ps.Stderr = stream.Stdout, stream.Stderr
+	out := &opening{open: w.n.Open}
+	ps.Streams = out
 	p, err := w.n.Start(ctx, ps)
-	stream.Started()
-	if err != nil {
-		stream.Drain(ctx)
+	switch {
+	case out.stream == nil:
+		return p, err
+	case err != nil:
+		out.stream.Drain(ctx)
 		return nil, err
 	}
-	return drained{p, stream}, nil
+	return drained{p, out.stream}, nil
 }
+
+// opening opens the output of a process once it is about to be forked.
+type opening struct {
+	open   func() (*output.Stream, error)
+	stream *output.Stream
+}
+
+func (o *opening) Open() (stdout, stderr *os.File, err error) {
+	if o.stream, err = o.open(); err != nil {
+		return nil, nil, err
+	}
+	return o.stream.Stdout, o.stream.Stderr, nil
+}
+
+func (o *opening) Forked() { o.stream.Started() }
 
 // drained is a process whose output is taken to its end.
 type drained struct {

@@ -26,7 +26,7 @@ type keeper struct {
 	trees    map[*tree]struct{} // that have ended and wait until nothing is left of them
 	unmarked map[int]sighting   // orphans that may be a living tree's, or a stranger's
 	timer    *time.Timer
-	news     bool // since the last pass a tree came or a child ended
+	news     bool          // since the last pass a tree came or a child ended
 	ended    time.Time     // of the last pass
 	swept    time.Time     // of the last pass with trees that waited
 	took     time.Duration // of the last pass

@@ -49,6 +49,7 @@ type Spawner struct {
 
 	ownTable func(keep int) error // gives the forking thread its table; tests refuse it
 
+	turns  chan struct{} // slots for starts that hold descriptors
 	forks  chan *forkRequest
 	sweeps chan *tree
 	ended  chan struct{} // closed when the forking thread has ended
@@ -65,6 +66,9 @@ type Spawner struct {
 
 	toldQuota atomic.Bool // that not all limits are held by cgroups
 }
+
+// turnSlots is enough to keep the forking thread busy: it forks one after the other.
+const turnSlots = 32
 
 // fileSlots and factSlots bound the threads that wait for the kernel.
 const (
@@ -101,7 +105,7 @@ func New(o Options) (*Spawner, error) {
 	}
 	return &Spawner{
 		means: means, logger: o.Logger, slot: slot, step: o.Step, lookup: lookups, oom: newOOMWatch(), null: null, keys: o.Keys, ownTable: ownTable,
-		forks: make(chan *forkRequest), sweeps: make(chan *tree), ended: make(chan struct{}),
+		turns: make(chan struct{}, turnSlots), forks: make(chan *forkRequest), sweeps: make(chan *tree), ended: make(chan struct{}),
 		files: make(chan struct{}, fileSlots), facts: make(chan struct{}, factSlots), gifts: make(chan struct{}, giftSlots),
 	}, nil
 }

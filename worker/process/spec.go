@@ -23,6 +23,7 @@ type Spec struct {
 	Stdin    *os.File        // nil is /dev/null, as for the two others
 	Stdout   *os.File
 	Stderr   *os.File
+	Streams  Streams // makes the last two, in their place; nil: they are there
 
 	// User and Group to run as, each a name or a number; empty is the manager's. A user comes with its groups, all of
 	// them; its own group is replaced by Group where that is given. A user that no account has needs a Group.
@@ -37,6 +38,12 @@ type Spec struct {
 	Umask   *int              // file mode bits that new files do not get
 	Nice    *int              // -20 to 19, absolute
 	Rlimits map[string]Rlimit // by the names of RlimitNames
+}
+
+// Streams are opened just before a program is forked, so that thousands of starts that wait for their turn hold no descriptors.
+type Streams interface {
+	Open() (stdout, stderr *os.File, err error)
+	Forked() // what was opened is the program's, or needed no more; called once after each Open that succeeded
 }
 
 // stepped tells that the program is to be started through the step.

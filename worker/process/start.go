@@ -138,35 +138,59 @@ func (s *Spawner) start(ctx context.Context, spec *Spec, found program) (*Proces
 
 // launch gives a process together with an error where the program did not get to run, but the step before it may still.
 func (s *Spawner) launch(ctx context.Context, spec *Spec, found program, t *tree) (*Process, error) {
-	r := s.requestFor(spec, t, found)
 	var report *stepReport
-	if spec.stepped() {
-		var err error
-		if report, err = s.throughStep(spec, found, r); err != nil {
-			return nil, &StartError{spec.Argv[0], reason(err), err}
+	p, err := s.inTurn(ctx, spec, func() (*Process, error) {
+		r := s.requestFor(spec, t, found)
+		if spec.stepped() {
+			var err error
+			if report, err = s.throughStep(spec, found, r); err != nil {
+				return nil, &StartError{spec.Argv[0], reason(err), err}
+			}
 		}
-		defer report.close()
-	}
-	err := s.forkTree(ctx, r)
+		if err := s.forkTree(ctx, r); err != nil {
+			return nil, s.refusal(ctx, spec, err)
+		}
+		return s.register(r, found)
+	})
 	runtime.KeepAlive(spec)
-	if err != nil {
-		if errors.Is(err, ErrStopped) || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-			return nil, err
-		}
-		if refused, ok := errors.AsType[*StartError](err); ok {
-			refused.Program = spec.Argv[0]
-			return nil, refused
-		}
-		return nil, &StartError{spec.Argv[0], reason(err), err}
+	if report == nil {
+		return p, err
 	}
-	p, err := s.register(r, found)
+	defer report.close()
 	if err != nil {
 		return nil, err
 	}
-	if report == nil {
-		return p, nil
-	}
 	return p, report.wait(ctx, spec.Argv[0])
+}
+
+// inTurn calls fork with the output opened, for a few starts at a time: each holds descriptors meanwhile.
+func (s *Spawner) inTurn(ctx context.Context, spec *Spec, fork func() (*Process, error)) (*Process, error) {
+	select {
+	case s.turns <- struct{}{}:
+		defer func() { <-s.turns }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if spec.Streams != nil {
+		var err error
+		if spec.Stdout, spec.Stderr, err = spec.Streams.Open(); err != nil {
+			return nil, &StartError{spec.Argv[0], "its output: " + err.Error(), err}
+		}
+		defer spec.Streams.Forked()
+	}
+	return fork()
+}
+
+// refusal is the error of a fork that failed, as Start returns it.
+func (s *Spawner) refusal(ctx context.Context, spec *Spec, err error) error {
+	if errors.Is(err, ErrStopped) || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return err
+	}
+	if refused, ok := errors.AsType[*StartError](err); ok {
+		refused.Program = spec.Argv[0]
+		return refused
+	}
+	return &StartError{spec.Argv[0], reason(err), err}
 }
 
 // register makes a Process of a leader that was forked, and has its end watched.

@@ -1,12 +1,14 @@
 package process_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -179,3 +181,52 @@ func TestExitsAgainstStops(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// counted are streams that count how many are open at once, over all starts.
+type counted struct{ open, most *atomic.Int64 }
+
+func (c counted) Open() (stdout, stderr *os.File, err error) {
+	n := c.open.Add(1)
+	for most := c.most.Load(); n > most && !c.most.CompareAndSwap(most, n); most = c.most.Load() {
+	}
+	return nil, nil, nil
+}
+
+func (c counted) Forked() { c.open.Add(-1) }
+
+func TestStartsThatWaitHoldNoDescriptors(t *testing.T) {
+	t.Parallel()
+	s := spawner(t)
+	streams := counted{new(atomic.Int64), new(atomic.Int64)}
+	var all sync.WaitGroup
+	for range 200 {
+		all.Go(func() {
+			p, err := s.Start(context.Background(), process.Spec{ID: uniqueID(), Argv: []string{"true"}, Env: os.Environ(), Streams: streams})
+			if err == nil {
+				<-p.Exited()
+				err = sweep(p)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if open, most := streams.open.Load(), streams.most.Load(); open != 0 || most == 0 || most > process.TurnSlots {
+		t.Errorf("%d are open, and %d were at once", open, most)
+	}
+}
+
+func TestOutputThatCannotBeOpenedIsAFailedStart(t *testing.T) {
+	t.Parallel()
+	s := spawner(t)
+	_, err := s.Start(context.Background(), process.Spec{ID: uniqueID(), Argv: []string{"true"}, Env: os.Environ(), Streams: broken{}})
+	if failed, ok := errors.AsType[*process.StartError](err); !ok || !strings.Contains(failed.Reason, "its output: too many open files") {
+		t.Error(err)
+	}
+}
+
+type broken struct{}
+
+func (broken) Open() (stdout, stderr *os.File, err error) { return nil, nil, syscall.EMFILE }
+func (broken) Forked()                                    { panic("nothing was opened") }
