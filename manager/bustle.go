@@ -26,8 +26,8 @@ func (b *bustle) moved() {
 	}
 }
 
-// busy tells whether many crawlers start or end. Any goroutine.
-func (b *bustle) busy() bool { return !b.calm.Load() }
+// crowded tells whether many crawlers have started or ended since the last look. Any goroutine.
+func (b *bustle) crowded() bool { return b.moves.Load() >= manyMoves }
 
 // look is called each calmAfter.
 func (b *bustle) look() {

@@ -21,7 +21,7 @@ func TestBustle(t *testing.T) {
 		for range step.moves {
 			b.moved()
 		}
-		if busy := b.busy(); busy != step.busy || len(told) != step.told {
+		if busy := !b.calm.Load(); busy != step.busy || len(told) != step.told {
 			t.Errorf("step %d: busy %v, told %v", i, busy, told)
 		}
 		b.look()

@@ -63,7 +63,7 @@ func (f *fleet) notePause(s *source, now moment) {
 
 // turn sends what is due, all together.
 func (f *fleet) turn(now moment) {
-	if f.late() {
+	if len(f.heap) == 0 || now.mono < f.nextLookAt() || f.late() {
 		return
 	}
 	var due, past []*source
@@ -160,7 +160,6 @@ func (f *fleet) push(sources []*source) {
 	if len(pushes) == 0 {
 		return
 	}
-	f.noteNext() // before lists asks
 	f.lists.Push(pushes, func(results []pushResult) {
 		at := f.clock.now()
 		f.inbox.put(func() {

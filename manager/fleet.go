@@ -67,11 +67,11 @@ type fleet struct {
 	interruptedText string
 	holds           holds                                                // sources that may not start now
 	tidy            func(remove bool, done func(*control.Cleaning)) bool // asks the janitor; false: it has too much to do
+	gathers         bool                                                 // what falls due together waits for each other
 	census          func()                                               // says that vanished or returned has something new
 
 	inbox *inbox
 	alive atomic.Int64 // when the loop turned last, in ns since it began; read by others
-	next  atomic.Int64 // when the first of the heap is to be looked at, likewise
 	clock clock
 
 	watched atomic.Bool   // there are alerts; written by Run, read by others
@@ -110,7 +110,6 @@ func (f *fleet) init() {
 	f.inbox = newInbox()
 	f.kill = make(chan struct{})
 	f.killAll = sync.OnceFunc(func() { close(f.kill) })
-	f.next.Store(int64(noTime))
 	f.clock.began = time.Now()
 	f.offset = f.clock.now().offset()
 	f.sources = map[string]*source{}
@@ -182,31 +181,16 @@ func (f *fleet) runOnce(now moment) time.Duration {
 	f.turn(now)
 	f.look(now)
 	f.alerts.turn(time.Now())
-	f.noteNext()
 	if len(f.heap) == 0 {
 		return housekeeping
 	}
 	if f.late() { // until the next beat
 		return 10 * time.Millisecond
 	}
-	return min(max(0, time.Duration(f.heap[0].heapAt-f.clock.now().mono)), housekeeping)
+	return min(max(0, time.Duration(f.nextLookAt()-f.clock.now().mono)), housekeeping)
 }
 
 func (f *fleet) beat() { f.alive.Store(int64(time.Since(f.clock.began))) }
-
-// noteNext says to others what soon is about.
-func (f *fleet) noteNext() {
-	next := noTime
-	if len(f.heap) > 0 {
-		next = f.heap[0].heapAt
-	}
-	f.next.Store(int64(next))
-}
-
-// soon says how long it is until the next tick falls due; it may be past for as long as the loop is busy. Any goroutine.
-func (f *fleet) soon() time.Duration {
-	return time.Duration(f.next.Load()) - time.Since(f.clock.began)
-}
 
 // stuckFor says how long the loop has not turned. Any goroutine.
 func (f *fleet) stuckFor() time.Duration {

@@ -1,49 +1,23 @@
 package manager
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
-// How long a tick waits at most for others that fall due just behind it. With a thousand ticks a second half of them wait for a
-// millisecond at most; with fewer most do not wait at all, as the last of a group never does. While many crawlers start, each of
-// which gets its first tick, it is longer: the processor is what these wait for.
+// How long a tick waits at most for others that fall due just behind it, so that they go out in one round trip. The last of a
+// group never waits, and none waits in the hope of one: with few sources nearly all go out on time. While many crawlers start, each of which gets its first tick, it is longer: the
+// processor is what these wait for.
 const (
-	gatherLimit = 3 * time.Millisecond
+	gatherLimit = 5 * time.Millisecond
 	gatherBusy  = 20 * time.Millisecond
 )
 
-// gather waits while it is known that another tick falls due soon, so that they go out in one round trip. It never waits in the
-// hope of one, and not where something else waits: a start, or who asked for a tick.
-func (l *lists) gather(ctx context.Context) {
-	most := gatherLimit
-	if l.busy != nil && l.busy() {
-		most = gatherBusy
+// nextLookAt is when something of the heap is to be looked at.
+func (f *fleet) nextLookAt() mono {
+	first := f.heap[0].heapAt
+	switch {
+	case !f.gathers:
+		return first
+	case f.bustle.crowded():
+		return first + mono(gatherBusy)
 	}
-	if l.soon == nil || l.soon() > most {
-		return
-	}
-	limit := time.NewTimer(most)
-	defer limit.Stop()
-	for until := time.Now().Add(most); l.patient() && l.soon() <= time.Until(until); {
-		select {
-		case <-l.wake:
-		case <-limit.C:
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// patient tells whether all that waits are ticks of the schedule.
-func (l *lists) patient() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, op := range l.ops {
-		if op.group.done == nil || len(op.group.pushes) > 0 && op.group.pushes[0].rule == ruleNow {
-			return false
-		}
-	}
-	return true
+	return f.heap.last(first + mono(gatherLimit))
 }

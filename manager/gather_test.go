@@ -1,102 +1,81 @@
 package manager
 
 import (
-	"context"
-	"fmt"
-	"log/slog"
+	"math/rand/v2"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"crawlkeeper/configs"
+	"crawlkeeper/sql"
 )
 
-// trips stands in for the server: it notes when a round trip began and how many ticks it had.
-type trips struct {
-	began time.Time
-	mu    sync.Mutex
-	seen  []string
-}
-
-func (s *trips) DialHook(next redis.DialHook) redis.DialHook          { return next }
-func (s *trips) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-func (s *trips) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(_ context.Context, calls []redis.Cmder) error {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.seen = append(s.seen, fmt.Sprintf("%d at %v", len(calls), time.Since(s.began)))
-		for _, c := range calls {
-			if c.Args()[1] == cleanScript {
-				c.(*redis.Cmd).SetVal("")
-			} else {
-				c.(*redis.Cmd).SetVal([]any{pushed})
-			}
-		}
-		return nil
-	}
-}
-
-// Ticks that fall due just behind each other share a round trip. None waits for what is not known to come soon, nor where a
-// start waits, or somebody who asked for a tick.
+// Ticks that fall due just behind each other share a round trip. None waits for what is not known to come soon.
 func TestTicksThatFallDueTogetherGoOutTogether(t *testing.T) {
 	t.Parallel()
-	tick := func(l *lists, rule string) func() {
-		return func() { l.Push([]push{{code: "a", rule: rule}}, func([]pushResult) {}) }
-	}
 	const ms = time.Millisecond
-	type event struct {
-		after time.Duration
-		rule  string        // of a tick; "" cleans
-		next  time.Duration // when the next tick falls due, as is known from then on
-	}
-	const never = time.Hour
 	for name, c := range map[string]struct {
-		events []event
-		want   []string
+		begins []time.Duration // of the sources, whose ticks then follow every 3 s
+		crowd  bool
+		want   []time.Duration // when the second ticks went out, counted from 3 s after the beginning
 	}{
-		"none is near":              {[]event{{0, ruleAt, 4 * ms}, {4 * ms, ruleAt, never}}, []string{"1 at 0s", "1 at 4ms"}},
-		"one is near":               {[]event{{0, ruleAt, 2 * ms}, {2 * ms, ruleAt, never}}, []string{"2 at 2ms"}},
-		"the limit":                 {[]event{{0, ruleAt, 2 * ms}, {2 * ms, ruleAfter, 4 * ms}, {2 * ms, ruleAt, never}}, []string{"2 at 2ms", "1 at 4ms"}},
-		"the one did not come":      {[]event{{0, ruleAt, 2 * ms}, {9 * ms, ruleAt, never}}, []string{"1 at 3ms", "1 at 9ms"}},
-		"a start waits":             {[]event{{0, ruleAt, 2 * ms}, {ms, "", 2 * ms}}, []string{"2 at 1ms"}},
-		"somebody asked for a tick": {[]event{{0, ruleNow, 2 * ms}, {2 * ms, ruleAt, never}}, []string{"1 at 0s", "1 at 2ms"}},
+		"none is near":         {[]time.Duration{0, 6 * ms}, false, []time.Duration{0, 6 * ms}},
+		"one is near":          {[]time.Duration{0, 2 * ms}, false, []time.Duration{2 * ms, 2 * ms}},
+		"the limit":            {[]time.Duration{0, 5 * ms, 7 * ms}, false, []time.Duration{5 * ms, 5 * ms, 7 * ms}},
+		"many crawlers start":  {[]time.Duration{0, 4 * ms, 19 * ms, 30 * ms}, true, []time.Duration{20 * ms, 20 * ms, 20 * ms, 50 * ms}},
+		"alone in a crowd too": {[]time.Duration{0}, true, []time.Duration{20 * ms}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				server := &trips{began: time.Now()}
-				client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
-				defer client.Close()
-				client.AddHook(server)
-				l := newLists(client, configs.Default().Redis, slog.New(slog.DiscardHandler))
-				var mu sync.Mutex
-				next := server.began.Add(never)
-				l.soon = func() time.Duration { mu.Lock(); defer mu.Unlock(); return time.Until(next) }
-				ctx, stop := context.WithCancel(t.Context())
-				go func() { _ = l.Run(ctx) }()
-				synctest.Wait()
-				for _, e := range c.events {
-					time.Sleep(e.after)
-					mu.Lock()
-					next = server.began.Add(e.next)
-					mu.Unlock()
-					if e.rule == "" {
-						l.Clean(ctx, "b")
-					} else {
-						tick(l, e.rule)()
-					}
+				b := newBench(t)
+				b.busy, b.gathers = true, true
+				end := b.launch(t.Context())
+				defer end()
+				if c.crowd {
+					b.bustle.moves.Add(manyMoves)
+				}
+				began := b.clock.now().mono
+				var rows []sql.Source
+				for i, after := range c.begins {
+					time.Sleep(time.Duration(began) + after - time.Duration(b.clock.now().mono))
+					rows = append(rows, row(string(rune('a'+i)), 3))
+					b.poll(rows...)
 				}
 				time.Sleep(time.Second)
-				stop()
-				synctest.Wait()
-				if !slices.Equal(server.seen, c.want) {
-					t.Errorf("round trips: %q, want %q", server.seen, c.want)
+				b.sent() // the first ones
+				time.Sleep(3 * time.Second)
+				var got []time.Duration
+				for _, tick := range b.sent() {
+					got = append(got, time.Duration(tick.at.mono-began)-3*time.Second)
+				}
+				if !slices.Equal(got, c.want) {
+					t.Errorf("went out at %v, want %v", got, c.want)
 				}
 			})
 		})
+	}
+}
+
+func TestLastOfTheHeap(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 1000 {
+		var h dueHeap
+		first, want := mono(1000), mono(0)
+		for range random.IntN(50) + 1 {
+			at := mono(random.IntN(1000))
+			h.place(&source{heapAt: at, heapSlot: -1})
+			first = min(first, at)
+		}
+		until := first + mono(random.IntN(100))
+		for _, s := range h {
+			if s.heapAt <= until {
+				want = max(want, s.heapAt)
+			}
+		}
+		if got := h.last(until); got != want {
+			t.Fatalf("the last until %d is %d, want %d", until, got, want)
+		}
 	}
 }

@@ -43,3 +43,16 @@ func (h *dueHeap) drop(s *source) {
 		heap.Remove(h, s.heapSlot)
 	}
 }
+
+// last is the latest time in the heap up to a limit, before which there is one at least.
+func (h dueHeap) last(until mono) mono {
+	return h.lastBelow(0, until)
+}
+
+// lastBelow looks at a place and those below it, which are not before it.
+func (h dueHeap) lastBelow(i int, until mono) mono {
+	if i >= len(h) || h[i].heapAt > until {
+		return 0
+	}
+	return max(h[i].heapAt, h.lastBelow(2*i+1, until), h.lastBelow(2*i+2, until))
+}

@@ -93,8 +93,6 @@ type lists struct {
 	keys    configs.Redis
 	holder  func() string                        // what stands in the manager's key while we are active; nil does not ask
 	cleaned func(code string, deleted time.Time) // told of each tick that a cleaning deleted, maybe twice; by the goroutine of Run
-	soon    func() time.Duration                 // until the next tick falls due; nil: none ever does (tests)
-	busy    func() bool                          // many crawlers start or end; nil: never (tests)
 	logger  *slog.Logger
 
 	mu   sync.Mutex
@@ -168,7 +166,6 @@ func (l *lists) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-l.wake:
-			l.gather(ctx)
 			l.runOnce(ctx, false)
 		case <-again.C:
 			set = false

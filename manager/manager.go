@@ -104,7 +104,6 @@ func New(o Options) (*Manager, error) {
 	who := identity{Manager: conf.Manager.Name, Host: host, BootID: process.BootID()}
 	m.hooks = newHooks(m.spawner, m.journal, m.metrics, who, o.Logger)
 	m.fleet = m.newFleet(who)
-	m.lists.soon, m.lists.busy = m.fleet.soon, m.fleet.bustle.busy
 	m.lists.cleaned = func(code string, due time.Time) {
 		m.fleet.inbox.put(func() {
 			if s := m.fleet.sources[code]; s != nil {
@@ -124,7 +123,7 @@ func (m *Manager) newFleet(who identity) *fleet {
 		monitor: m.monitor(), program: programs(m.spawner),
 		redis: m.conf.Redis, postgres: m.conf.Postgres.URL, late: m.lease.late, bound: m.lease.bound,
 		load: m.reload, interruptedText: m.conf.Runs.InterruptedText,
-		identity: who, hooks: m.hooks,
+		identity: who, hooks: m.hooks, gathers: true,
 	}
 	f.tidy, f.census, f.bustle.tell = m.askJanitor, m.tellJanitor, m.Busy
 	f.init()
