@@ -1,11 +1,15 @@
 package main
 
-import "runtime/debug"
+import (
+	"runtime"
+	"runtime/debug"
+	"sync"
+)
 
 // How much garbage there may be for each byte in use, in percent. A manager at rest makes little garbage, so it costs next to no
 // processor time to stay smaller than with Go's 100; while thousands of crawlers start, collecting so often costs a fifth of the start.
 const (
-	gcCalm = 50
+	gcCalm = 20
 	gcBusy = 200
 )
 
@@ -21,5 +25,9 @@ func (a *app) pace(busy bool) {
 	}
 	if !busy {
 		debug.FreeOSMemory()
+		releaseProgram()
 	}
 }
+
+// withoutProfile ends the notes of where memory is allocated, which are 1.5 MB. They are for who can ask for them.
+var withoutProfile = sync.OnceFunc(func() { runtime.MemProfileRate = 0 })

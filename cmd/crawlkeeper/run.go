@@ -64,6 +64,9 @@ func (a *app) newManager(ctx context.Context) (*manager.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !conf.HTTP.Pprof {
+		withoutProfile()
+	}
 	forwarder, err := a.newForwarder()
 	if err != nil {
 		return nil, err
