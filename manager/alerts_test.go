@@ -237,12 +237,12 @@ func TestAlertsByWhatAWorkerDoes(t *testing.T) {
 	ended := worker.Move{From: worker.Stopping, To: worker.Backoff, Cause: worker.OutOfMemory}
 	for code, full := range map[string]bool{"machine": false, "own": true} {
 		exit := &worker.Exit{Exit: process.Exit{OOM: true, Full: full}, Cause: worker.OutOfMemory}
-		f.alertOn(&source{code: code, adapter: stable}, ended, &worker.Snapshot{LastExit: exit})
+		f.alertOn(&source{code: code, adapter: &stable}, ended, &worker.Snapshot{LastExit: exit})
 		if got := a.active[conditionKey{configs.AlertLimit, code}] != nil; got != full {
 			t.Errorf("%s: alert %v", code, got)
 		}
 	}
-	s, now := &source{code: "own", adapter: stable}, time.Now()
+	s, now := &source{code: "own", adapter: &stable}, time.Now()
 	f.alertOn(s, worker.Move{From: worker.Starting, To: worker.Running}, &worker.Snapshot{StartedAt: now.Add(-time.Hour), UpAt: now})
 	if got := a.active[conditionKey{configs.AlertLimit, "own"}].calm; !got.Equal(now.Add(time.Minute)) {
 		t.Errorf("over at %s", got)

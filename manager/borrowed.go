@@ -14,7 +14,7 @@ import (
 )
 
 // terms say what the crawler of a source may register, where its adapter lets it register anything.
-func (f *fleet) terms(code string, a configs.Adapter) *borrowed.Terms {
+func (f *fleet) terms(code string, a *configs.Adapter) *borrowed.Terms {
 	if !a.Track.Enabled {
 		return nil
 	}

@@ -17,7 +17,7 @@ func CheckSource(c *configs.Config, row sql.Source) (noCrawl, noTicks string) {
 	if !ok {
 		return noAdapter(row.Adapter), ""
 	}
-	s := source{row: row, adapter: adapter}
+	s := source{row: row, adapter: &adapter}
 	s.replan()
 	return "", s.noTicks
 }

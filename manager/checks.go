@@ -113,7 +113,7 @@ const (
 
 // commands runs the commands of the checks of one process. Each check has one row in crawl_processes, which is written when
 // its result is another one than before: rows of every look would be millions a day.
-func (f *fleet) commands(code string, a configs.Adapter, parent string, n int) func(context.Context, int, []string) ([]byte, error) {
+func (f *fleet) commands(code string, a *configs.Adapter, parent string, n int) func(context.Context, int, []string) ([]byte, error) {
 	rows := make([]checkRow, n) // each is used by one look at a time
 	return func(ctx context.Context, nth int, argv []string) ([]byte, error) {
 		row := &rows[nth]

@@ -263,7 +263,7 @@ func TestACheckThatCouldNotBeStartedTellsNothing(t *testing.T) {
 	}}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	if _, err := f.commands("a", configs.Adapter{}, "", 1)(ctx, 0, []string{"true"}); !errors.Is(err, health.ErrUnknown) {
+	if _, err := f.commands("a", &configs.Adapter{}, "", 1)(ctx, 0, []string{"true"}); !errors.Is(err, health.ErrUnknown) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -15,7 +15,7 @@ func FirstTick(row sql.Source, adapter configs.Adapter, lastDue, now time.Time) 
 		return time.Time{}, err
 	}
 	m := moment{wall: now.Round(0)}
-	s := source{code: row.Code, row: row, adapter: adapter, plan: plan, anchor: m, lastDue: lastDue}
+	s := source{code: row.Code, row: row, adapter: &adapter, plan: plan, anchor: m, lastDue: lastDue}
 	s.due = s.dueAtOnce(m)
 	if s.waitsAtStart() {
 		after := m

@@ -81,7 +81,8 @@ type fleet struct {
 
 	// Owned by Run.
 	sources  map[string]*source
-	refused  map[string]string // codes that are not served, and why, as it was logged
+	adapters map[string]*configs.Adapter // one of each for all its sources, by its name in the configuration
+	refused  map[string]string           // codes that are not served, and why, as it was logged
 	heap     dueHeap
 	loaded   bool // the sources were read once
 	alerts   *alerts
@@ -113,6 +114,7 @@ func (f *fleet) init() {
 	f.clock.began = time.Now()
 	f.offset = f.clock.now().offset()
 	f.sources = map[string]*source{}
+	f.adapters = map[string]*configs.Adapter{}
 	f.refused = map[string]string{}
 	f.rollouts = map[*rollout]struct{}{}
 	f.vanished, f.returned = map[string]time.Time{}, map[string]bool{}
@@ -221,7 +223,7 @@ func query[T any](ctx context.Context, f *fleet, do func() T) (T, bool) {
 
 // environment is what a crawler gets: what its adapter lets it inherit, its own, and what the contract promises. Any
 // goroutine.
-func (f *fleet) environment(a configs.Adapter, code string) []string {
+func (f *fleet) environment(a *configs.Adapter, code string) []string {
 	env := a.Inherit(f.environ)
 	for name, value := range a.Env {
 		env = append(env, name+"="+value)

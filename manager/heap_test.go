@@ -65,7 +65,7 @@ func TestManySourcesAreNeverLate(t *testing.T) {
 		random := rand.New(rand.NewPCG(1, 2))
 		for i := range many {
 			code := fmt.Sprintf("s%d", i)
-			s := &source{code: code, heapSlot: -1, trigger: triggerSchedule}
+			s := &source{code: code, heapSlot: -1, trigger: triggerSchedule, adapter: &configs.Adapter{}}
 			at := f.clock.now() // midnight
 			e := &expected{}
 			if i%2 == 0 {

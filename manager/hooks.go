@@ -98,7 +98,7 @@ func (f *fleet) planOf(s *source, all configs.Hooks) *plan {
 // planOfNobody is for what belongs to no source that we know: what all adapters share is how its commands are started.
 func (f *fleet) planOfNobody(code string, all configs.Hooks) *plan {
 	shared := f.conf.Defaults
-	spec := workerSpec(code, shared, f.tempRoot, f.environment).Process
+	spec := workerSpec(code, &shared, f.tempRoot, f.environment).Process
 	return &plan{code: code, hooks: all, spec: spec, env: func() []string {
 		env := shared.Inherit(f.environ)
 		for name, value := range shared.Env {

@@ -27,7 +27,7 @@ const (
 )
 
 // limitsOf are the limits of an adapter that somebody has to watch; nil where there are none.
-func limitsOf(a configs.Adapter) *limits.Limits {
+func limitsOf(a *configs.Adapter) *limits.Limits {
 	c := a.Limits
 	l := limits.Limits{
 		Memory: int64(c.Memory), Processes: c.Processes, OpenFiles: c.OpenFiles,

@@ -140,31 +140,31 @@ func (r *running) records(t *testing.T, code string) *worker.Snapshot {
 
 func TestLimitsOfAnAdapter(t *testing.T) {
 	t.Parallel()
-	if limitsOf(configs.Adapter{Limits: configs.Limits{CPU: 1, CPUs: "0"}}) != nil {
+	if limitsOf(&configs.Adapter{Limits: configs.Limits{CPU: 1, CPUs: "0"}}) != nil {
 		t.Error("what the kernel holds alone is watched")
 	}
 	a := configs.Adapter{Command: []string{"x"}, Limits: configs.Limits{
 		Memory: 1 << 30, CPU: 0.5, CPUs: "0-1", Processes: 9, OpenFiles: 64, TempSize: 5, MaxAge: time.Hour, OutputRate: 7,
 	}}
-	if got := *limitsOf(a); got != (limits.Limits{Memory: 1 << 30, Processes: 9, OpenFiles: 64, TempSize: 5, MaxAge: time.Hour, OutputRate: 7}) {
+	if got := *limitsOf(&a); got != (limits.Limits{Memory: 1 << 30, Processes: 9, OpenFiles: 64, TempSize: 5, MaxAge: time.Hour, OutputRate: 7}) {
 		t.Errorf("watched: %+v", got)
 	}
-	spec := workerSpec("a", a, "", nil).Process
+	spec := workerSpec("a", &a, "", nil).Process
 	if spec.Quota != (process.Quota{Memory: 1 << 30, CPU: 0.5, Tasks: 9}) || len(spec.CPUs) != 2 || spec.Rlimits["nofile"] != (process.Rlimit{Soft: 64, Hard: 64}) {
 		t.Errorf("held: %+v", spec)
 	}
 	a.Rlimits = map[string]string{"nofile": "100:200"}
-	if got := workerSpec("a", a, "", nil).Process.Rlimits["nofile"]; got != (process.Rlimit{Soft: 100, Hard: 200}) {
+	if got := workerSpec("a", &a, "", nil).Process.Rlimits["nofile"]; got != (process.Rlimit{Soft: 100, Hard: 200}) {
 		t.Errorf("what rlimits say does not win: %+v", got)
 	}
-	if got := workerSpec("a", configs.Adapter{Command: []string{"x"}}, "", nil).Process; got.Quota != (process.Quota{}) || got.CPUs != nil || got.Rlimits != nil {
+	if got := workerSpec("a", &configs.Adapter{Command: []string{"x"}}, "", nil).Process; got.Quota != (process.Quota{}) || got.CPUs != nil || got.Rlimits != nil {
 		t.Errorf("limits that nobody asked for: %+v", got)
 	}
 	watchedOnly := a
 	watchedOnly.Limits.MaxAge, watchedOnly.Limits.TempSize, watchedOnly.Limits.OutputRate = 0, 1, 2
 	held := a
 	held.Limits.Memory++
-	if specKey("a", a) != specKey("a", watchedOnly) || specKey("a", a) == specKey("a", held) {
+	if specKey("a", &a) != specKey("a", &watchedOnly) || specKey("a", &a) == specKey("a", &held) {
 		t.Error("only what a process has from its start on needs another process")
 	}
 }

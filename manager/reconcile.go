@@ -130,7 +130,7 @@ func (f *fleet) apply(s *source, now moment) {
 func (f *fleet) refresh(s *source, now moment) {
 	s.row = s.base
 	s.own.apply(&s.row)
-	adapter, ok := f.conf.Adapter(s.row.Adapter)
+	adapter, ok := f.adapter(s.row.Adapter)
 	noCrawl := ""
 	if !ok {
 		noCrawl = noAdapter(s.row.Adapter)
@@ -149,7 +149,7 @@ func (f *fleet) refresh(s *source, now moment) {
 	if !ok {
 		return
 	}
-	if s.spec == nil || !s.specOf.Equal(adapter) {
+	if s.spec == nil || s.specOf != adapter && !s.specOf.Equal(*adapter) {
 		rewatch := s.spec != nil && !reflect.DeepEqual(s.specOf.Health, adapter.Health)
 		s.spec, s.specOf = workerSpec(s.code, adapter, f.tempRoot, f.environment), adapter
 		s.spec.Process.Track = f.terms(s.code, adapter)
@@ -165,6 +165,18 @@ func (f *fleet) refresh(s *source, now moment) {
 		}
 	}
 	s.hooked.Store(f.planHooks(s))
+}
+
+// adapter returns how sources of the adapter of this name are crawled: the same place for all of them, as an adapter is large. It
+// reports false, and an empty one, where there is none.
+func (f *fleet) adapter(name string) (*configs.Adapter, bool) {
+	name = f.conf.AdapterName(name)
+	now, ok := f.conf.Adapters[name]
+	if known := f.adapters[name]; known != nil && known.Equal(now) {
+		return known, ok
+	}
+	f.adapters[name] = &now
+	return &now, ok
 }
 
 // tell says to the worker what is wanted, where that has changed.

@@ -29,7 +29,7 @@ func TestTheWordsOfPoliciesAreThoseOfTheConfiguration(t *testing.T) {
 		configs.RestartAlways: worker.Always, configs.RestartOnFailure: worker.OnFailure, configs.RestartNever: worker.Never,
 	} {
 		a.Restart = configs.Restart{Policy: word, Max: 3, Within: 7}
-		if got := workerSpec("a", a, "", nil); got.Restart != (worker.Policy{When: when, Max: 3, Within: 7}) {
+		if got := workerSpec("a", &a, "", nil); got.Restart != (worker.Policy{When: when, Max: 3, Within: 7}) {
 			t.Errorf("%s: %+v", word, got.Restart)
 		}
 	}

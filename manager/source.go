@@ -30,19 +30,19 @@ type source struct {
 	base    sql.Source // its row, as last read
 	row     sql.Source // the same with what commands changed since on top
 	own     overlay
-	adapter configs.Adapter
-	noCrawl string // why it has no crawler; "" where it may have one
-	noTicks string // why it gets no ticks
-	gone    bool   // deleted; it leaves when its crawler has ended
+	adapter *configs.Adapter // shared by all sources of the adapter; never nil once it was read
+	noCrawl string           // why it has no crawler; "" where it may have one
+	noTicks string           // why it gets no ticks
+	gone    bool             // deleted; it leaves when its crawler has ended
 
 	worker *worker.Worker
 	output *output.Output
 	hooked atomic.Pointer[plan]    // of the next process; nil: it has no hooks. Written by the fleet, read by others
 	end    context.CancelCauseFunc // ends the worker
 	spec   *worker.Spec
-	specOf configs.Adapter // the spec was made of
-	limits *limits.Limits  // what is watched of its crawler; nil is nothing
-	exitOf *worker.Exit    // exitAs was made of
+	specOf *configs.Adapter // the spec was made of
+	limits *limits.Limits   // what is watched of its crawler; nil is nothing
+	exitOf *worker.Exit     // exitAs was made of
 	exitAs *status.Exit
 	told   worker.Desire // what the worker was told last
 
@@ -157,7 +157,7 @@ const (
 )
 
 // specKey changes where a crawler has to be started anew. (Env prints itself masked, hence the conversion.)
-func specKey(code string, a configs.Adapter) string {
+func specKey(code string, a *configs.Adapter) string {
 	data, err := json.Marshal([]any{
 		a.Argv(code), a.Dir, map[string]string(a.Env), a.EnvInherit, a.PassURLs, a.Output, a.User, a.Group, a.Umask, a.Nice, a.Rlimits, a.Track, a.Limits.Held(),
 	})
@@ -168,7 +168,7 @@ func specKey(code string, a configs.Adapter) string {
 }
 
 // workerSpec says how the crawler of a source is run.
-func workerSpec(code string, a configs.Adapter, tempRoot string, env func(configs.Adapter, string) []string) *worker.Spec {
+func workerSpec(code string, a *configs.Adapter, tempRoot string, env func(*configs.Adapter, string) []string) *worker.Spec {
 	umask, _ := a.UmaskBits() // the configuration was validated
 	spec := process.Spec{Argv: a.Argv(code), Dir: a.Dir, TempRoot: tempRoot, User: a.User, Group: a.Group, Umask: umask}
 	if a.Nice != 0 {

@@ -33,9 +33,10 @@ func BenchmarkTicks(b *testing.B) {
 	}
 	f.init()
 	now := f.clock.now()
+	adapter, _ := f.adapter("*")
 	for i := range n {
 		code := fmt.Sprint("source-", i)
-		s := &source{code: code, heapSlot: -1, trigger: triggerSchedule, row: row(code, 5), adapter: f.conf.Adapters["*"]}
+		s := &source{code: code, heapSlot: -1, trigger: triggerSchedule, row: row(code, 5), adapter: adapter}
 		f.sources[code] = s
 		f.replan(s, now)
 		f.started(s, now)

@@ -157,6 +157,9 @@ func (j *Journal) writeAll(ctx, work context.Context) error {
 		if err != nil {
 			return err
 		}
+		if j.untilDue() <= 0 {
+			j.gather(ctx) // what came meanwhile is followed by more
+		}
 	}
 	return nil
 }

@@ -185,6 +185,26 @@ func TestGroupsAreGatheredForAFewMilliseconds(t *testing.T) {
 	}
 }
 
+func TestWhatComesWhileAGroupIsWrittenIsGatheredToo(t *testing.T) {
+	t.Parallel()
+	w := newFakeWriter()
+	inBubble(t, w, JournalOptions{}, func(t *testing.T, j *Journal) {
+		w.fail = func(group) error { // nothing fails; the second line comes meanwhile
+			if len(w.groups) == 0 {
+				j.Log(line(2))
+			}
+			return nil
+		}
+		j.Log(line(1))
+		time.Sleep(30 * time.Millisecond) // fake time
+		j.Log(line(3))
+		time.Sleep(time.Second)
+	})
+	if len(w.groups) != 2 || w.groups[1].len() != 2 {
+		t.Errorf("%d groups of 3 lines", len(w.groups))
+	}
+}
+
 func TestAGroupThatSomebodyWaitsForIsNotGathered(t *testing.T) {
 	t.Parallel()
 	w := newFakeWriter()

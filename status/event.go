@@ -50,7 +50,7 @@ type PublisherOptions struct {
 // Publisher publishes events in the background. They are news, not a log: while Redis is away they are dropped and counted.
 type Publisher struct {
 	opts    PublisherOptions
-	queue   chan Event
+	queue   chan *Event  // pointers: the queue is long, and empty as a rule
 	dropped atomic.Int64 // since the last log line
 
 	failing bool // owned by the goroutine of Run
@@ -58,13 +58,13 @@ type Publisher struct {
 
 // NewPublisher makes a publisher that [Publisher.Run] brings to life.
 func NewPublisher(opts PublisherOptions) *Publisher {
-	return &Publisher{opts: opts, queue: make(chan Event, eventQueue)}
+	return &Publisher{opts: opts, queue: make(chan *Event, eventQueue)}
 }
 
 // Publish queues an event and never waits; with too many of them waiting it is dropped. Any goroutine may call it.
 func (p *Publisher) Publish(e Event) {
 	select {
-	case p.queue <- e:
+	case p.queue <- &e:
 	default:
 		p.drop(1)
 	}
@@ -101,8 +101,8 @@ func (p *Publisher) finish(ctx context.Context) {
 }
 
 // batch takes what is queued behind the first one.
-func (p *Publisher) batch(first Event) []Event {
-	batch := []Event{first}
+func (p *Publisher) batch(first *Event) []*Event {
+	batch := []*Event{first}
 	for len(batch) < eventBatch {
 		select {
 		case next := <-p.queue:
@@ -115,14 +115,14 @@ func (p *Publisher) batch(first Event) []Event {
 }
 
 // sendInTime lets a batch go out that has begun when ctx ends.
-func (p *Publisher) sendInTime(ctx context.Context, batch []Event) bool {
+func (p *Publisher) sendInTime(ctx context.Context, batch []*Event) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), eventTimeout)
 	defer cancel()
 	return p.send(ctx, batch)
 }
 
 // send publishes a batch in one round trip, or drops it and returns false.
-func (p *Publisher) send(ctx context.Context, batch []Event) bool {
+func (p *Publisher) send(ctx context.Context, batch []*Event) bool {
 	pipe := p.opts.Client.Pipeline()
 	for _, e := range batch {
 		pipe.Publish(ctx, p.opts.Channel, e.appendJSON(nil))

@@ -27,28 +27,28 @@ type Metrics struct {
 	names          []string
 	withoutSources bool
 
-	ticks         *prometheus.CounterVec
-	ticksSkipped  *prometheus.CounterVec
+	ticks         *tally
+	ticksSkipped  *tally
 	lateness      prometheus.Histogram
-	starts        *prometheus.CounterVec
+	starts        *tally
 	restarts      *prometheus.CounterVec
-	exits         *prometheus.CounterVec
-	interrupted   *prometheus.CounterVec
-	swept         *prometheus.CounterVec
-	rests         *prometheus.CounterVec
+	exits         *tally
+	interrupted   *tally
+	swept         *tally
+	rests         *tally
 	commands      *prometheus.CounterVec
 	badCommands   prometheus.Counter
 	limits        *prometheus.CounterVec
-	outputDropped *prometheus.CounterVec
+	outputDropped *tally
 	eventsDropped prometheus.Counter
 	checks        *prometheus.CounterVec
 	kept          *prometheus.CounterVec
 	leaks         *prometheus.CounterVec
 	hooks         *prometheus.CounterVec
 
-	treeMemory, treeCPU *prometheus.GaugeVec
+	treeMemory, treeCPU *tally
 
-	bySource []*prometheus.CounterVec // those with the label source
+	bySource []*tally // those with the label source
 	gauges   *gauges
 }
 
@@ -122,18 +122,21 @@ func (m *Metrics) counter(short, help string, labels ...string) *prometheus.Coun
 	return c
 }
 
-// sourceCounter is a counter whose first label is the source.
-func (m *Metrics) sourceCounter(short, help string, labels ...string) *prometheus.CounterVec {
-	c := m.counter(short, help, append([]string{"source"}, labels...)...)
-	m.bySource = append(m.bySource, c)
-	return c
+// sourceCounter is a counter whose first label is the source. There is one more at most.
+func (m *Metrics) sourceCounter(short, help string, labels ...string) *tally {
+	return m.tally(prometheus.CounterValue, short, help, append([]string{"source"}, labels...)...)
 }
 
 // treeGauge is shown with the label source or not at all: of all trees together it says nothing.
-func (m *Metrics) treeGauge(short, help string) *prometheus.GaugeVec {
-	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: m.name(short), Help: help}, []string{"source"})
-	m.registry.MustRegister(g)
-	return g
+func (m *Metrics) treeGauge(short, help string) *tally {
+	return m.tally(prometheus.GaugeValue, short, help, "source")
+}
+
+func (m *Metrics) tally(kind prometheus.ValueType, short, help string, labels ...string) *tally {
+	t := newTally(kind, m.name(short), help, labels...)
+	m.registry.MustRegister(t)
+	m.bySource = append(m.bySource, t)
+	return t
 }
 
 func (m *Metrics) buildInfo(opts MetricsOptions) prometheus.Collector {
@@ -154,38 +157,38 @@ func (m *Metrics) source(code string) string {
 
 // TickPushed counts a tick that went out and notes how long after its due time.
 func (m *Metrics) TickPushed(source, trigger string, late time.Duration) {
-	m.ticks.WithLabelValues(m.source(source), trigger).Inc()
+	m.ticks.add(m.source(source), trigger, 1)
 	m.lateness.Observe(max(late, 0).Seconds())
 }
 
 // TickSkipped counts a due time at which no tick was pushed.
 func (m *Metrics) TickSkipped(source, reason string) {
-	m.ticksSkipped.WithLabelValues(m.source(source), reason).Inc()
+	m.ticksSkipped.add(m.source(source), reason, 1)
 }
 
 // Started counts a crawler that was started.
-func (m *Metrics) Started(source string) { m.starts.WithLabelValues(m.source(source)).Inc() }
+func (m *Metrics) Started(source string) { m.starts.add(m.source(source), "", 1) }
 
 // Restarted counts a start after the first one; cause is why the last crawler ended.
 func (m *Metrics) Restarted(cause string) { m.restarts.WithLabelValues(cause).Inc() }
 
 // Exited counts a crawler that ended.
 func (m *Metrics) Exited(source, cause string) {
-	m.exits.WithLabelValues(m.source(source), cause).Inc()
+	m.exits.add(m.source(source), cause, 1)
 }
 
 // RunsInterrupted counts runs that were marked.
 func (m *Metrics) RunsInterrupted(source string, n int) {
-	m.interrupted.WithLabelValues(m.source(source)).Add(float64(max(n, 0)))
+	m.interrupted.add(m.source(source), "", n)
 }
 
 // Swept counts processes that a crawler left behind.
 func (m *Metrics) Swept(source string, n int) {
-	m.swept.WithLabelValues(m.source(source)).Add(float64(max(n, 0)))
+	m.swept.add(m.source(source), "", n)
 }
 
 // Rested counts a pause that the manager made by itself.
-func (m *Metrics) Rested(source string) { m.rests.WithLabelValues(m.source(source)).Inc() }
+func (m *Metrics) Rested(source string) { m.rests.add(m.source(source), "", 1) }
 
 // LimitReached counts a crawler that has to end as it reached a limit.
 func (m *Metrics) LimitReached(limit string) { m.limits.WithLabelValues(limit).Inc() }
@@ -195,14 +198,14 @@ func (m *Metrics) Tree(source string, memory int64, cpu float64) {
 	if m.withoutSources {
 		return
 	}
-	m.treeMemory.WithLabelValues(source).Set(float64(memory))
-	m.treeCPU.WithLabelValues(source).Set(cpu)
+	m.treeMemory.set(source, float64(memory))
+	m.treeCPU.set(source, cpu)
 }
 
 // TreeGone removes what Tree shows.
 func (m *Metrics) TreeGone(source string) {
-	m.treeMemory.DeleteLabelValues(source)
-	m.treeCPU.DeleteLabelValues(source)
+	m.treeMemory.drop(source)
+	m.treeCPU.drop(source)
 }
 
 // Command counts a command whose result is known: "ok", "error" or "superseded".
@@ -213,7 +216,7 @@ func (m *Metrics) BadCommand() { m.badCommands.Inc() }
 
 // OutputDropped counts lines of a crawler that were lost.
 func (m *Metrics) OutputDropped(source string, n int) {
-	m.outputDropped.WithLabelValues(m.source(source)).Add(float64(max(n, 0)))
+	m.outputDropped.add(m.source(source), "", n)
 }
 
 // EventsDropped counts events that were lost.
@@ -236,9 +239,8 @@ func (m *Metrics) ForgetSource(code string) {
 	if m.withoutSources {
 		return
 	}
-	m.TreeGone(code)
-	for _, c := range m.bySource {
-		c.DeletePartialMatch(prometheus.Labels{"source": code})
+	for _, t := range m.bySource {
+		t.forget(code)
 	}
 }
 

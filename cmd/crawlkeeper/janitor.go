@@ -57,7 +57,7 @@ func (c *JanitorCmd) Run(ctx context.Context, a *app) error {
 
 // alone looks without a manager.
 func (c *JanitorCmd) alone(ctx context.Context, a *app) error {
-	m, err := a.newManager(ctx)
+	m, err := a.newManager(ctx, nil)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,10 @@ import (
 
 const dialTimeout = 3 * time.Second
 
+// redisBuffer is what a connection has for reading, and again for writing. There are ten connections for each processor, and the
+// library's 32 KiB would be a tenth of what a manager of a thousand sources holds.
+const redisBuffer = 8 << 10
+
 // openRedis makes a client that connects when it is used. It never tries twice by itself: whoever calls knows better
 // when, and whether a second PUBLISH does harm.
 func openRedis(c configs.Redis) (redis.UniversalClient, error) {
@@ -35,6 +39,7 @@ func openRedis(c configs.Redis) (redis.UniversalClient, error) {
 	o.MaxRetries = -1
 	o.DialerRetries = 1
 	o.DialTimeout = dialTimeout
+	o.ReadBufferSize, o.WriteBufferSize = redisBuffer, redisBuffer
 	o.ContextTimeoutEnabled = true
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return redis.NewClient(o), nil
@@ -46,6 +51,7 @@ func failoverOptions(s configs.Sentinel) *redis.FailoverOptions {
 		Username: s.Username, Password: s.Password.Reveal(),
 		SentinelUsername: s.SentinelUsername, SentinelPassword: s.SentinelPassword.Reveal(),
 		MaxRetries: -1, DialerRetries: 1, DialTimeout: dialTimeout, ContextTimeoutEnabled: true,
+		ReadBufferSize: redisBuffer, WriteBufferSize: redisBuffer,
 	}
 	if s.TLS {
 		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}

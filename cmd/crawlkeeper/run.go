@@ -25,19 +25,21 @@ func (c *RunCmd) Run(ctx context.Context, a *app) error {
 	case c.JSON:
 		return usagef("--json goes with --dry-run; for the log use --log-format json")
 	}
-	a.pace(true)
+	memory := &footprint{fixed: a.getenv("GOGC") != ""}
+	memory.pace(true)
 	hangups, stop := a.hangups()
 	defer stop()
 
-	m, err := a.newManager(ctx)
+	m, err := a.newManager(ctx, memory.pace)
 	if err != nil {
 		return err
 	}
-	var reloading sync.WaitGroup
-	defer reloading.Wait()
+	var beside sync.WaitGroup
+	defer beside.Wait()
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	reloading.Go(func() {
+	beside.Go(func() { memory.run(ctx) })
+	beside.Go(func() {
 		for {
 			select {
 			case <-hangups:
@@ -59,10 +61,13 @@ func (a *app) hangups() (<-chan os.Signal, func()) {
 }
 
 // newManager makes a manager of the configuration. Its log and its crawlers' output go to standard error, line by line.
-func (a *app) newManager(ctx context.Context) (*manager.Manager, error) {
+func (a *app) newManager(ctx context.Context, busy func(bool)) (*manager.Manager, error) {
 	conf, err := a.Config()
 	if err != nil {
 		return nil, err
+	}
+	if !conf.HTTP.Pprof {
+		withoutProfile()
 	}
 	forwarder, err := a.newForwarder()
 	if err != nil {
@@ -81,7 +86,7 @@ func (a *app) newManager(ctx context.Context) (*manager.Manager, error) {
 	build := readBuild()
 	return manager.New(manager.Options{
 		Config: conf, Load: a.loadConfig, Redis: client, Store: store, Environ: a.Environ, Logger: logger,
-		Forwarder: forwarder, Kill: a.Kill, Busy: a.pace, Step: []string{"/proc/self/exe", stepCommand}, Version: build.Version, Revision: build.Commit,
+		Forwarder: forwarder, Kill: a.Kill, Busy: busy, Step: []string{"/proc/self/exe", stepCommand}, Version: build.Version, Revision: build.Commit,
 	})
 }
 
