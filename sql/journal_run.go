@@ -54,10 +54,11 @@ func (j *Journal) finish(work context.Context) (away error) {
 	return away
 }
 
-// hurry makes due what was put off.
+// hurry makes due what was put off, and ends the gathering: the end waits.
 func (j *Journal) hurry() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.waiting++
 	j.processes.hurry()
 	j.marks.hurry()
 	j.changes.hurry()
