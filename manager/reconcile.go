@@ -171,12 +171,21 @@ func (f *fleet) refresh(s *source, now moment) {
 // reports false, and an empty one, where there is none.
 func (f *fleet) adapter(name string) (*configs.Adapter, bool) {
 	name = f.conf.AdapterName(name)
+	known := f.adapters[name]
 	now, ok := f.conf.Adapters[name]
-	if known := f.adapters[name]; known != nil && known.Equal(now) {
-		return known, ok
+	if known == nil {
+		known = &now
+		f.adapters[name] = known
 	}
-	f.adapters[name] = &now
-	return &now, ok
+	return known, ok
+}
+
+// keepAdapters forgets those adapters that are others in the configuration of now.
+func (f *fleet) keepAdapters() {
+	maps.DeleteFunc(f.adapters, func(name string, known *configs.Adapter) bool {
+		now, ok := f.conf.Adapters[name]
+		return !ok || !known.Equal(now)
+	})
 }
 
 // tell says to the worker what is wanted, where that has changed.
@@ -284,6 +293,7 @@ func (f *fleet) forget(s *source) {
 func (f *fleet) reload(conf *configs.Config) {
 	changed := !reflect.DeepEqual(f.conf.Alerts, conf.Alerts)
 	f.conf = conf
+	f.keepAdapters()
 	if changed {
 		f.setAlerts()
 	}
