@@ -67,8 +67,8 @@ type Spawner struct {
 	toldQuota atomic.Bool // that not all limits are held by cgroups
 }
 
-// turnSlots is enough to keep the forking thread busy: it forks one after the other.
-const turnSlots = 32
+// turnSlots is enough to keep the forking thread busy: it forks one after the other. More would be threads that wait for the kernel.
+const turnSlots = 8
 
 // fileSlots and factSlots bound the threads that wait for the kernel.
 const (

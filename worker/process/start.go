@@ -132,7 +132,6 @@ func (s *Spawner) start(ctx context.Context, spec *Spec, found program) (*Proces
 		s.abandon(p)
 		return nil, err
 	}
-	goesFirst(p.pid, spec)
 	return p, nil
 }
 
@@ -150,7 +149,11 @@ func (s *Spawner) launch(ctx context.Context, spec *Spec, found program, t *tree
 		if err := s.forkTree(ctx, r); err != nil {
 			return nil, s.refusal(ctx, spec, err)
 		}
-		return s.register(r, found)
+		p, err := s.register(r, found)
+		if err == nil && report == nil {
+			goesFirst(p.pid, spec)
+		}
+		return p, err
 	})
 	runtime.KeepAlive(spec)
 	if report == nil {
@@ -160,10 +163,15 @@ func (s *Spawner) launch(ctx context.Context, spec *Spec, found program, t *tree
 	if err != nil {
 		return nil, err
 	}
-	return p, report.wait(ctx, spec.Argv[0])
+	if err := report.wait(ctx, spec.Argv[0]); err != nil {
+		return p, err
+	}
+	goesFirst(p.pid, spec)
+	return p, nil
 }
 
-// inTurn calls fork with the output opened, for a few starts at a time: each holds descriptors meanwhile.
+// inTurn calls fork with the output opened, for a few starts at a time: each holds descriptors meanwhile, and each call of the kernel
+// that takes its time may cost a thread, which never ends.
 func (s *Spawner) inTurn(ctx context.Context, spec *Spec, fork func() (*Process, error)) (*Process, error) {
 	select {
 	case s.turns <- struct{}{}:
