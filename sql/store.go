@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,6 +25,13 @@ const closeLimit = time.Second
 
 // pingAfter is how long a connection was idle before it is tried with a ping. The poll's, which is used every second, is never.
 const pingAfter = 3 * time.Second
+
+// idleLimit is how long a connection is kept that nobody uses, and idleLook how often that is looked at. At rest one is enough: each
+// other is a process of the server, which also counts what was done on it late, while its client sleeps.
+const (
+	idleLimit = 2 * time.Second
+	idleLook  = 500 * time.Millisecond
+)
 
 // Store reads from the database, and writes for the command line. It is safe for concurrent use. Callers give each call a context
 // with a deadline: a server that is frozen answers nothing.
@@ -89,6 +97,12 @@ func parse(url string) (*pgxpool.Config, error) {
 	}
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	if !strings.Contains(url, "pool_max_conn_idle_time") {
+		config.MaxConnIdleTime = idleLimit
+	}
+	if !strings.Contains(url, "pool_health_check_period") {
+		config.HealthCheckPeriod = idleLook
 	}
 	config.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > pingAfter }
 	return config, nil

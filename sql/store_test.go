@@ -44,3 +44,19 @@ func TestTheConnectionOfThePollIsNotPinged(t *testing.T) {
 		}
 	}
 }
+
+func TestConnectionsThatNobodyUsesEndSoon(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]time.Duration{
+		"postgres://localhost/x": idleLimit,
+		"postgres://localhost/x?pool_max_conn_idle_time=1h&pool_health_check_period=1h": time.Hour,
+	} {
+		config, err := parse(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if config.MaxConnIdleTime != want || config.HealthCheckPeriod > want {
+			t.Errorf("%s: %v, looked at every %v", url, config.MaxConnIdleTime, config.HealthCheckPeriod)
+		}
+	}
+}
