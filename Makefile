@@ -10,7 +10,7 @@ PACKAGES ?= ./...
 BENCHED   = $(sort $(patsubst %/,./%,$(dir $(shell git grep -l 'func Benchmark' -- '*_test.go'))))
 FLEETS    = 10,100,1000
 
-.PHONY: help setup build demo demo-scrapy test test-long chaos lint fix gen bench bench-go bench-fleet clean
+.PHONY: help setup build demo demo-scrapy test test-long chaos lint fix gen bench bench-go bench-fleet bench-loads clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +65,10 @@ bench-go: ## Go benchmarks of the hot paths, for benchstat (COUNT=10, PACKAGES=.
 bench-fleet: build ## whole fleets beside a floor (N=10,100,1000 JSON=1 ARGS='-rest 60s')
 	@./internal/tools/setup.sh servers >&2
 	@go run ./internal/bench -n $(or $(N),$(FLEETS)) $(if $(JSON),-json) $(ARGS)
+
+bench-loads: build ## special loads, in one table (LOADS=cron,lines JSON=1 ARGS='-cron-sources 1000')
+	@./internal/tools/setup.sh servers >&2
+	@go run ./internal/bench -loads $(or $(LOADS),all) -rest 60s $(if $(JSON),-json) $(ARGS)
 
 clean: ## remove what was built
 	rm -rf bin

@@ -16,6 +16,7 @@ import (
 // connection when none comes.
 type connection struct {
 	pubsub               *redis.PubSub
+	next                 func(period time.Duration) time.Duration
 	pingEvery, deadAfter time.Duration
 
 	lastSeen atomic.Int64 // unix nanoseconds of the last thing that was received
@@ -23,8 +24,8 @@ type connection struct {
 	gaveUp   error        // why the watch closed the connection; its goroutine writes it, it is read when that has ended
 }
 
-func newConnection(pubsub *redis.PubSub, pingEvery, deadAfter time.Duration) *connection {
-	return &connection{pubsub: pubsub, pingEvery: pingEvery, deadAfter: deadAfter}
+func newConnection(pubsub *redis.PubSub, next func(time.Duration) time.Duration, pingEvery, deadAfter time.Duration) *connection {
+	return &connection{pubsub: pubsub, next: next, pingEvery: pingEvery, deadAfter: deadAfter}
 }
 
 // use calls f and watches the connection meanwhile. The connection is closed when ctx ends, when the other end is silent for too
@@ -64,13 +65,14 @@ func (c *connection) receive(ctx context.Context) (any, error) {
 // watch pings while nothing comes, closes the connection when nothing came for too long, and at the end of ctx.
 func (c *connection) watch(ctx context.Context) {
 	defer c.pubsub.Close() //nolint:errcheck // it says no more than that it was closed before
-	ticker := time.NewTicker(c.pingEvery)
-	defer ticker.Stop()
+	timer := time.NewTimer(c.pingEvery)
+	defer timer.Stop()
 	for {
+		timer.Reset(c.next(c.pingEvery))
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-timer.C:
 		}
 		if !c.reading.Load() {
 			continue

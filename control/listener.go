@@ -22,6 +22,10 @@ type ListenerOptions struct {
 	Reply      func(Reply)                    // the error reply to a bad message that has an id
 	Bad        func()                         // a bad message, to be counted
 
+	// Next says how long it is until the end of a period, so that pings fall together with what else is done regularly. Nil: periods
+	// begin when they are asked for.
+	Next func(period time.Duration) time.Duration
+
 	Logger *slog.Logger
 }
 
@@ -42,6 +46,9 @@ type Listener struct {
 
 // NewListener makes a listener that [Listener.Run] brings to life.
 func NewListener(opts ListenerOptions) *Listener {
+	if opts.Next == nil {
+		opts.Next = func(period time.Duration) time.Duration { return period }
+	}
 	return &Listener{
 		opts: opts, log: opts.Logger.With("channel", opts.Channel),
 		pingEvery: 3 * time.Second, deadAfter: 8 * time.Second,
@@ -68,7 +75,7 @@ func (l *Listener) Run(ctx context.Context) error {
 
 // session lives as long as one connection and returns why it ended.
 func (l *Listener) session(ctx context.Context) error {
-	conn := newConnection(l.opts.Client.Subscribe(ctx), l.pingEvery, l.deadAfter)
+	conn := newConnection(l.opts.Client.Subscribe(ctx), l.opts.Next, l.pingEvery, l.deadAfter)
 	return conn.use(ctx, func() error {
 		if err := conn.subscribe(ctx, l.opts.Channel); err != nil {
 			return err

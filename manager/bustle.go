@@ -17,6 +17,8 @@ type bustle struct {
 	tell  func(busy bool) // told of each change, by whoever makes it
 	moves atomic.Int64    // since the last look
 	calm  atomic.Bool
+
+	rhythm rhythm
 }
 
 // moved counts a change of phase. Any goroutine.
@@ -38,13 +40,14 @@ func (b *bustle) look() {
 
 // run looks until the context ends.
 func (b *bustle) run(ctx context.Context) error {
-	ticker := time.NewTicker(calmAfter)
-	defer ticker.Stop()
+	timer := time.NewTimer(calmAfter)
+	defer timer.Stop()
 	for {
+		timer.Reset(b.rhythm.next(calmAfter))
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-ticker.C:
+		case <-timer.C:
 			b.look()
 		}
 	}

@@ -70,9 +70,10 @@ type fleet struct {
 	gathers         bool                                                 // what falls due together waits for each other
 	census          func()                                               // says that vanished or returned has something new
 
-	inbox *inbox
-	alive atomic.Int64 // when the loop turned last, in ns since it began; read by others
-	clock clock
+	inbox  *inbox
+	alive  atomic.Int64 // when the loop turned last, in ns since it began; read by others
+	clock  clock
+	rhythm rhythm
 
 	watched atomic.Bool   // there are alerts; written by Run, read by others
 	kill    chan struct{} // closed by killAll: workers that are stopping give no more time
@@ -184,12 +185,12 @@ func (f *fleet) runOnce(now moment) time.Duration {
 	f.look(now)
 	f.alerts.turn(time.Now())
 	if len(f.heap) == 0 {
-		return housekeeping
+		return f.rhythm.next(housekeeping)
 	}
 	if f.late() { // until the next beat
 		return 10 * time.Millisecond
 	}
-	return min(max(0, time.Duration(f.nextLookAt()-f.clock.now().mono)), housekeeping)
+	return min(max(0, time.Duration(f.nextLookAt()-f.clock.now().mono)), f.rhythm.next(housekeeping))
 }
 
 func (f *fleet) beat() { f.alive.Store(int64(time.Since(f.clock.began))) }

@@ -41,6 +41,7 @@ type lease struct {
 	text   string // self, as it stands in the key
 	every  time.Duration
 	ttl    time.Duration
+	rhythm rhythm
 	logger *slog.Logger
 
 	// knows tells whether a fingerprint was made in our pid namespace by a manager of this name.
@@ -161,7 +162,7 @@ const retryEvery = 200 * time.Millisecond
 
 // Run keeps the key until the context ends. It returns ErrOtherHands when it finds it in other hands.
 func (l *lease) Run(ctx context.Context) error {
-	timer := time.NewTimer(l.every)
+	timer := time.NewTimer(l.rhythm.next(l.every))
 	defer timer.Stop()
 	wasUp := true
 	for {
@@ -172,7 +173,7 @@ func (l *lease) Run(ctx context.Context) error {
 		}
 		now, err := l.try(ctx, "")
 		if err == nil {
-			timer.Reset(l.every)
+			timer.Reset(l.rhythm.next(l.every))
 		} else {
 			timer.Reset(min(l.every, retryEvery))
 		}

@@ -61,6 +61,7 @@ type Manager struct {
 	hooks   *hooks
 	fleet   *fleet
 	born    time.Time
+	rhythm  rhythm      // of all that is done regularly
 	bound   chan string // the HTTP end's address
 
 	active      atomic.Bool
@@ -79,6 +80,7 @@ type Manager struct {
 func New(o Options) (*Manager, error) {
 	conf := o.Config
 	m := &Manager{Options: o, conf: conf, born: time.Now(), bound: make(chan string, 1), kick: make(chan struct{}, 1), census: make(chan struct{}, 1), tidying: make(chan tidying, 16)}
+	m.rhythm = rhythm{m.born}
 	var err error
 	m.spawner, err = process.New(process.Options{
 		Name: conf.Manager.Name, Scope: conf.Redis.Prefix + "\x00" + conf.Redis.URL.Reveal(), Logger: o.Logger, Step: o.Step, Keys: m.returnKey,
@@ -96,7 +98,7 @@ func New(o Options) (*Manager, error) {
 	m.events = status.NewPublisher(status.PublisherOptions{Client: o.Redis, Channel: conf.Redis.Events(), Dropped: m.metrics.EventsDropped, Logger: o.Logger})
 	m.lease = &lease{
 		client: o.Redis, key: conf.Redis.ManagerKey(), knows: m.spawner.Knows,
-		every: conf.Manager.StatusInterval, ttl: conf.Manager.StatusTTL, logger: o.Logger,
+		every: conf.Manager.StatusInterval, ttl: conf.Manager.StatusTTL, rhythm: m.rhythm, logger: o.Logger,
 	}
 	m.lists = newLists(o.Redis, conf.Redis, o.Logger)
 	m.lists.holder = func() string { return m.lease.text }
@@ -122,10 +124,10 @@ func (m *Manager) newFleet(who identity) *fleet {
 		needs:   worker.Needs{Start: starter(m.spawner), Gate: m.gate(), Look: process.Look, Catches: process.Catches, Kill: m.Kill},
 		monitor: m.monitor(), program: programs(m.spawner),
 		redis: m.conf.Redis, postgres: m.conf.Postgres.URL, late: m.lease.late, bound: m.lease.bound,
-		load: m.reload, interruptedText: m.conf.Runs.InterruptedText,
+		rhythm: m.rhythm, load: m.reload, interruptedText: m.conf.Runs.InterruptedText,
 		identity: who, hooks: m.hooks, gathers: true,
 	}
-	f.tidy, f.census, f.bustle.tell = m.askJanitor, m.tellJanitor, m.Busy
+	f.tidy, f.census, f.bustle.tell, f.bustle.rhythm = m.askJanitor, m.tellJanitor, m.Busy, m.rhythm
 	f.init()
 	return f
 }
@@ -296,7 +298,7 @@ func (m *Manager) Reload() {
 
 func (m *Manager) listener() *control.Listener {
 	return control.NewListener(control.ListenerOptions{
-		Client: m.Redis, Channel: m.conf.Redis.Control(), Logger: m.Logger,
+		Client: m.Redis, Channel: m.conf.Redis.Control(), Logger: m.Logger, Next: m.rhythm.next,
 		Handle: func(_ context.Context, c control.Command) {
 			m.fleet.inbox.put(func() { m.fleet.command(c, func(r control.Reply) { m.replies.Reply(r) }) })
 		},

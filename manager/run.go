@@ -33,15 +33,16 @@ func (m *Manager) pollNow() {
 
 // pollLoop reads the sources every second; that is cheap where nothing changed.
 func (m *Manager) pollLoop(ctx context.Context) error {
-	ticker := time.NewTicker(pollEvery)
-	defer ticker.Stop()
+	timer := time.NewTimer(pollEvery)
+	defer timer.Stop()
 	var version sql.Version
 	for {
 		version = m.pollOnce(ctx, version)
+		timer.Reset(m.rhythm.next(pollEvery))
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-ticker.C:
+		case <-timer.C:
 		case <-m.kick:
 			version = sql.Version{} // a message may be lost: the wanted state must not depend on it
 		}
@@ -137,8 +138,8 @@ func (m *Manager) lose(row *sql.Process) {
 // statusLoop writes the status hash.
 func (m *Manager) statusLoop(ctx context.Context) error {
 	w := m.writer()
-	ticker := time.NewTicker(m.conf.Manager.StatusInterval)
-	defer ticker.Stop()
+	timer := time.NewTimer(m.conf.Manager.StatusInterval)
+	defer timer.Stop()
 	said := ""
 	var entries []statusEntry
 	for {
@@ -153,10 +154,11 @@ func (m *Manager) statusLoop(ctx context.Context) error {
 			said = err.Error()
 			m.Logger.Warn("the status cannot be written", "error", err)
 		}
+		timer.Reset(m.rhythm.next(m.conf.Manager.StatusInterval))
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-ticker.C:
+		case <-timer.C:
 		}
 	}
 }
@@ -196,16 +198,16 @@ func (m *Manager) writeStatus(ctx context.Context, w *status.Writer, entries []s
 // usageLoop looks at the trees: what they use, who is over a limit; and counts the lines of output that were lost. One pass
 // over /proc serves all of it.
 func (m *Manager) usageLoop(ctx context.Context) error {
-	ticker := time.NewTicker(usageFirst) // so that a new manager shows something soon
-	defer ticker.Stop()
+	timer := time.NewTimer(m.rhythm.next(usageFirst)) // so that a new manager shows something soon
+	defer timer.Stop()
 	meter := newMeter()
 	defer meter.limits.Wait()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-ticker.C:
-			ticker.Reset(m.measure(ctx, meter))
+		case <-timer.C:
+			timer.Reset(m.rhythm.next(m.measure(ctx, meter)))
 		}
 	}
 }

@@ -26,14 +26,9 @@ type reading struct {
 
 func (w *world) reading(ctx context.Context, pid int) (reading, error) {
 	r := reading{at: time.Now()}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return r, fmt.Errorf("read what the manager uses: %w", err)
-	}
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:])) // from the state on
-	for _, i := range []int{11, 12} {
-		n, _ := strconv.Atoi(fields[i])
-		r.cpu += time.Duration(n) * clockTick
+	var err error
+	if r.cpu, err = cpuOf(pid); err != nil {
+		return r, err
 	}
 	status := statusOf(fmt.Sprintf("/proc/%d/status", pid))
 	r.threads, r.rss = status["Threads"], status["VmRSS"]
@@ -52,6 +47,20 @@ func (w *world) reading(ctx context.Context, pid int) (reading, error) {
 		return r, fmt.Errorf("ask Postgres: %w", err)
 	}
 	return r, nil
+}
+
+// cpuOf is the processor time that a process has used, without its children's.
+func cpuOf(pid int) (used time.Duration, err error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, fmt.Errorf("read what a process uses: %w", err)
+	}
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:])) // from the state on
+	for _, i := range []int{11, 12} {
+		n, _ := strconv.Atoi(fields[i])
+		used += time.Duration(n) * clockTick
+	}
+	return used, nil
 }
 
 // statusOf reads the numbers of a file like /proc/PID/status; empty where the task has ended.
@@ -75,7 +84,7 @@ func restOf(a, b reading, taken int) rest {
 	d := b.at.Sub(a.at).Seconds()
 	each := func(n int) float64 { return round(float64(n)/d, 1) }
 	return rest{
-		CPU: round(100*(b.cpu-a.cpu).Seconds()/d, 1), Switches: each(b.switches - a.switches),
+		CPU: round(100*(b.cpu-a.cpu).Seconds()/d, 2), Switches: each(b.switches - a.switches),
 		RoundTrips: each(b.roundTrips - a.roundTrips - taken - 1), Transactions: each(b.transactions - a.transactions),
 		Memory: round(float64(b.rss)/1024, 1), Threads: b.threads,
 	}

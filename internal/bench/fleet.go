@@ -10,13 +10,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"crawlkeeper/control"
-	"crawlkeeper/worker/process"
 )
 
-// Channels of the default configuration.
+// Channels and keys of the default configuration.
 const (
 	controlChannel = "crawler:control"
 	repliesChannel = "crawler:replies"
+	statusKey      = "crawler:status"
 )
 
 // calm is how long a fleet that was stirred up gets before the next figure.
@@ -35,36 +35,24 @@ func (w *world) fleet(ctx context.Context, f *figures) error {
 		return fmt.Errorf("find the program to measure (make build): %w", err)
 	}
 	f.Binary = round(float64(file.Size())/(1<<20), 1)
-	r, err := w.newRunner(ctx)
-	if err != nil {
-		return err
-	}
-	defer r.close()
 	taker := takeTicks(w.redis.Addr(), w.n)
 	defer taker.close()
-	began := time.Now()
-	manager, err := w.begin(ctx, r, "manager", "run")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		_ = manager.Kill()
-		_, _ = manager.Sweep(context.WithoutCancel(ctx))
-	}()
-	all, err := w.starts.wait(ctx, w.n, manager.Exited())
-	if err != nil {
-		return w.logTail(err)
-	}
-	f.First, f.Start = seconds(all[0].at.Sub(began)), seconds(all[w.n-1].at.Sub(began))
-	for _, measure := range []func(context.Context, *figures, *process.Process) error{
-		func(ctx context.Context, f *figures, p *process.Process) error { return w.atRest(ctx, f, p, taker) },
-		w.restartOne, w.commands, func(ctx context.Context, f *figures, _ *process.Process) error { return w.readStatus(ctx, f, r) }, w.restartAll, w.shutdown,
-	} {
-		if err := measure(ctx, f, manager); err != nil {
-			return w.logTail(err)
+	return w.withManager(ctx, func(m managed) error {
+		all, err := w.starts.wait(ctx, w.n, m.Exited())
+		if err != nil {
+			return err
 		}
-	}
-	return nil
+		f.First, f.Start = seconds(all[0].at.Sub(m.began)), seconds(all[w.n-1].at.Sub(m.began))
+		for _, measure := range []func(context.Context, *figures, managed) error{
+			func(ctx context.Context, f *figures, m managed) error { return w.atRest(ctx, f, m, taker) },
+			w.restartOne, w.commands, w.readStatus, w.restartAll, w.shutdown,
+		} {
+			if err := measure(ctx, f, m); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -76,7 +64,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (w *world) atRest(ctx context.Context, f *figures, manager *process.Process, taker *taker) error {
+func (w *world) atRest(ctx context.Context, f *figures, manager managed, taker *taker) error {
 	if err := sleep(ctx, rested); err != nil {
 		return err
 	}
@@ -105,7 +93,7 @@ func (w *world) publish(ctx context.Context, client redis.Cmdable, c control.Com
 	return client.Publish(ctx, controlChannel, text).Err()
 }
 
-func (w *world) restartOne(ctx context.Context, f *figures, manager *process.Process) error {
+func (w *world) restartOne(ctx context.Context, f *figures, manager managed) error {
 	var took []float64
 	for i := range oneByOne {
 		began := time.Now()
@@ -127,7 +115,7 @@ func (w *world) restartOne(ctx context.Context, f *figures, manager *process.Pro
 }
 
 // commands sends one command to each source, all at once. It writes to Postgres, as most do.
-func (w *world) commands(ctx context.Context, f *figures, _ *process.Process) error {
+func (w *world) commands(ctx context.Context, f *figures, _ managed) error {
 	replies := w.client.Subscribe(ctx, repliesChannel)
 	defer replies.Close() //nolint:errcheck // nothing is lost with it
 	if _, err := replies.Receive(ctx); err != nil {
@@ -162,25 +150,30 @@ func (w *world) commands(ctx context.Context, f *figures, _ *process.Process) er
 	return nil
 }
 
-func (w *world) readStatus(ctx context.Context, f *figures, r *runner) error {
+func (w *world) readStatus(ctx context.Context, f *figures, m managed) (err error) {
+	f.StatusRead, err = w.statusTime(ctx, m.runner)
+	return err
+}
+
+// statusTime is how long the command `status` takes, in milliseconds: the median of five.
+func (w *world) statusTime(ctx context.Context, r *runner, flags ...string) (float64, error) {
 	var took []float64
 	for i := range 5 {
 		began := time.Now()
-		p, err := w.begin(ctx, r, fmt.Sprint("status-", i), "status")
+		p, err := w.begin(ctx, r, fmt.Sprint("status-", i), append([]string{"status"}, flags...)...)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		exit := p.Exit()
 		took = append(took, milliseconds(time.Since(began)))
 		if _, err := p.Sweep(ctx); err != nil || exit.Code != 0 {
-			return fmt.Errorf("status: %v %w", exit, err)
+			return 0, fmt.Errorf("status: %v %w", exit, err)
 		}
 	}
-	f.StatusRead = spreadOf(took).P50
-	return nil
+	return spreadOf(took).P50, nil
 }
 
-func (w *world) restartAll(ctx context.Context, f *figures, manager *process.Process) error {
+func (w *world) restartAll(ctx context.Context, f *figures, manager managed) error {
 	if err := sleep(ctx, calm); err != nil {
 		return err
 	}
@@ -196,7 +189,7 @@ func (w *world) restartAll(ctx context.Context, f *figures, manager *process.Pro
 	return nil
 }
 
-func (w *world) shutdown(ctx context.Context, f *figures, manager *process.Process) error {
+func (w *world) shutdown(ctx context.Context, f *figures, manager managed) error {
 	if err := sleep(ctx, calm); err != nil {
 		return err
 	}

@@ -19,8 +19,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"crawlkeeper/internal/testenv/servers"
 )
 
 // options are the flags.
@@ -30,10 +28,20 @@ type options struct {
 	interval time.Duration
 	rest     time.Duration
 	json     bool
+	loads    []load // measured in place of fleets
 	check    bool
+
+	cronSources int
 }
 
 func main() {
+	if len(os.Args) == 3 && os.Args[1] == writeLines {
+		if err := beWriter(os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
@@ -51,9 +59,20 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.DurationVar(&o.interval, "interval", 5*time.Second, "`time` between two ticks of a source, in whole seconds")
 	flags.DurationVar(&o.rest, "rest", 20*time.Second, "for how `long` the fleet at rest is looked at")
 	flags.BoolVar(&o.json, "json", false, "print JSON, one object a fleet")
+	special := flags.String("loads", "", "measure special loads instead of fleets: all, or some of their `names` (cron, commands, lines, idle, start, status)")
+	flags.IntVar(&o.cronSources, "cron-sources", 10_000, "how many `sources` the load cron has")
 	flags.BoolVar(&o.check, "check", false, "fail where a figure is so bad that no noise explains it")
 	if err := flags.Parse(args); err != nil {
 		return o, err
+	}
+	if *special != "" {
+		var err error
+		if o.loads, err = loadsOf(*special); err != nil {
+			return o, err
+		}
+	}
+	if o.cronSources < 1 {
+		return o, errors.New("-cron-sources takes a number above 0")
 	}
 	for text := range strings.SplitSeq(*sizes, ",") {
 		n, err := strconv.Atoi(text)
@@ -78,6 +97,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	if err != nil {
 		return err
+	}
+	if o.loads != nil {
+		return measureLoads(ctx, o, stdout, stderr)
 	}
 	var bad []error
 	for _, n := range o.sizes {
@@ -105,26 +127,18 @@ func show(stdout io.Writer, f *figures, asJSON bool) error {
 }
 
 // measureFleet measures one fleet on servers of its own.
-func measureFleet(ctx context.Context, o options, n int) (f *figures, err error) {
-	env, err := servers.New()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, env.Close()) }()
-	w, err := newWorld(ctx, env, o, n)
-	if err != nil {
-		return nil, err
-	}
-	defer w.close()
-	f = &figures{Sources: n}
-	if err := w.floor(ctx, f); err != nil {
-		return nil, fmt.Errorf("floor: %w", err)
-	}
-	if err := w.fleet(ctx, f); err != nil {
-		return nil, err
-	}
-	if err := w.floor(ctx, f); err != nil {
-		return nil, fmt.Errorf("floor: %w", err)
-	}
-	return f, nil
+func measureFleet(ctx context.Context, o options, n int) (*figures, error) {
+	f := &figures{Sources: n}
+	return f, inWorld(ctx, o, n, setup{interval: o.interval}, func(w *world) error {
+		if err := w.floor(ctx, f); err != nil {
+			return fmt.Errorf("floor: %w", err)
+		}
+		if err := w.fleet(ctx, f); err != nil {
+			return err
+		}
+		if err := w.floor(ctx, f); err != nil {
+			return fmt.Errorf("floor: %w", err)
+		}
+		return nil
+	})
 }

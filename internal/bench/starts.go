@@ -26,13 +26,14 @@ type start struct {
 type starts struct {
 	fifo  *os.File
 	never string // a FIFO into which nobody writes
+	begin string // a FIFO of which all wait that are to begin together
 	seen  chan start
 }
 
 // newStarts makes the FIFOs. Crawlers write whole lines: they are shorter than PIPE_BUF.
 func newStarts(dir string, n int) (*starts, error) {
-	path, never := filepath.Join(dir, "starts"), filepath.Join(dir, "never")
-	for _, p := range []string{path, never} {
+	path, never, begin := filepath.Join(dir, "starts"), filepath.Join(dir, "never"), filepath.Join(dir, "begin")
+	for _, p := range []string{path, never, begin} {
 		if err := unix.Mkfifo(p, 0o600); err != nil {
 			return nil, fmt.Errorf("make %s: %w", p, err)
 		}
@@ -43,7 +44,7 @@ func newStarts(dir string, n int) (*starts, error) {
 	}
 	_, _ = unix.FcntlInt(fifo.Fd(), unix.F_SETPIPE_SZ, 1<<20) // the usual size does too
 	_ = unix.SetNonblock(int(fifo.Fd()), true)                // Fd has made it blocking
-	s := &starts{fifo: fifo, never: never, seen: make(chan start, 4*n+100)}
+	s := &starts{fifo: fifo, never: never, begin: begin, seen: make(chan start, 4*n+100)}
 	go s.read()
 	return s, nil
 }
@@ -61,7 +62,16 @@ func (s *starts) close() { _ = s.fifo.Close() }
 
 // environ is what a crawler has to know.
 func (s *starts) environ() []string {
-	return []string{"BENCH_STARTS=" + s.fifo.Name(), "BENCH_NEVER=" + s.never}
+	return []string{"BENCH_STARTS=" + s.fifo.Name(), "BENCH_NEVER=" + s.never, "BENCH_GO=" + s.begin}
+}
+
+// letGo lets all begin that wait for it.
+func (s *starts) letGo() error {
+	fifo, err := os.OpenFile(s.begin, os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("open FIFO: %w", err)
+	}
+	return fifo.Close()
 }
 
 // startLimit is how long crawlers have to start.

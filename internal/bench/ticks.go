@@ -14,6 +14,7 @@ const perConnection = 50
 
 // taker takes ticks as crawlers would that are never busy.
 type taker struct {
+	n      int
 	client *redis.Client
 	done   sync.WaitGroup
 	stop   context.CancelFunc
@@ -22,14 +23,16 @@ type taker struct {
 	came map[string][]time.Time // by list
 }
 
+func list(i int) string { return fmt.Sprintf("crawler:%s:start_urls", code(i)) }
+
 func takeTicks(address string, n int) *taker {
 	ctx, cancel := context.WithCancel(context.Background())
-	t := &taker{stop: cancel, came: map[string][]time.Time{}}
+	t := &taker{n: n, stop: cancel, came: map[string][]time.Time{}}
 	t.client = redis.NewClient(&redis.Options{Addr: address, PoolSize: n/perConnection + 2, ContextTimeoutEnabled: true, MaxRetries: -1})
 	for first := 0; first < n; first += perConnection {
 		var lists []string
 		for i := first; i < min(first+perConnection, n); i++ {
-			lists = append(lists, fmt.Sprintf("crawler:%s:start_urls", code(i)))
+			lists = append(lists, list(i))
 		}
 		t.done.Go(func() { t.take(ctx, lists) })
 	}
@@ -84,4 +87,39 @@ func (t *taker) judge(interval time.Duration) ticks {
 	}
 	f.Added = spreadOf(added)
 	return f
+}
+
+// count is how many came since forget.
+func (t *taker) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := 0
+	for _, times := range t.came {
+		n += len(times)
+	}
+	return n
+}
+
+// lateness is how long after a time each source's first tick came, in milliseconds, and how many came twice.
+func (t *taker) lateness(due time.Time) (late []float64, twice int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, times := range t.came {
+		late = append(late, milliseconds(times[0].Sub(due)))
+		twice += len(times) - 1
+	}
+	return late, twice
+}
+
+// first is when each of these sources got its first tick since forget.
+func (t *taker) first(among func(i int) bool) moments {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := moments{}
+	for i := range t.n {
+		if times := t.came[list(i)]; among(i) && len(times) > 0 {
+			out[code(i)] = times[0]
+		}
+	}
+	return out
 }

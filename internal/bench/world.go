@@ -24,39 +24,49 @@ const database = "bench"
 
 // world is everything around one manager.
 type world struct {
-	n       int
-	options options
-	env     *servers.Env
-	redis   *servers.Redis
-	client  *redis.Client
-	admin   *pgx.Conn // to another database, so that it does not count
-	starts  *starts
-	config  string
+	n        int
+	options  options
+	setup    setup
+	env      *servers.Env
+	redis    *servers.Redis
+	postgres *servers.Postgres
+	client   *redis.Client
+	admin    *pgx.Conn // to another database, so that it does not count
+	starts   *starts
+	config   string
+}
+
+// setup is what worlds differ in, beside the number of sources.
+type setup struct {
+	interval time.Duration
+	disabled bool           // no source is enabled, and none has a crawler
+	command  []string       // of the crawler; nil is the shell that waits
+	output   map[string]any // of the adapter; nil is the default
+	sql      string         // to be done when the sources are there
 }
 
 func code(i int) string { return fmt.Sprintf("src%05d", i) }
 
-func newWorld(ctx context.Context, env *servers.Env, o options, n int) (*world, error) {
-	w := &world{n: n, options: o, env: env}
+func newWorld(ctx context.Context, env *servers.Env, o options, n int, s setup) (*world, error) {
+	w := &world{n: n, options: o, setup: s, env: env}
 	var err error
 	if w.redis, err = env.StartRedis(ctx); err != nil {
 		return nil, err
 	}
-	postgres, err := env.StartPostgres(ctx, servers.PostgresOptions{})
-	if err != nil {
+	if w.postgres, err = env.StartPostgres(ctx, servers.PostgresOptions{}); err != nil {
 		return nil, err
 	}
 	if w.starts, err = newStarts(env.Dir(), n); err != nil {
 		return nil, err
 	}
 	w.client = redis.NewClient(&redis.Options{Addr: w.redis.Addr(), ContextTimeoutEnabled: true})
-	if w.admin, err = pgx.Connect(ctx, postgres.URL("postgres")); err != nil {
+	if w.admin, err = pgx.Connect(ctx, w.postgres.URL("postgres")); err != nil {
 		return nil, fmt.Errorf("connect to postgres: %w", err)
 	}
-	if err := w.fill(ctx, postgres); err != nil {
+	if err := w.fill(ctx); err != nil {
 		return nil, err
 	}
-	return w, w.configure(postgres.URL(database))
+	return w, w.configure()
 }
 
 func (w *world) close() {
@@ -66,26 +76,37 @@ func (w *world) close() {
 }
 
 // fill makes the tables and the sources.
-func (w *world) fill(ctx context.Context, postgres *servers.Postgres) error {
-	if err := postgres.Exec(ctx, "postgres", "CREATE DATABASE "+database); err != nil {
+func (w *world) fill(ctx context.Context) error {
+	if err := w.postgres.Exec(ctx, "postgres", "CREATE DATABASE "+database); err != nil {
 		return err
 	}
-	if _, err := sql.Migrate(ctx, postgres.URL(database), slog.New(slog.DiscardHandler)); err != nil {
+	if _, err := sql.Migrate(ctx, w.postgres.URL(database), slog.New(slog.DiscardHandler)); err != nil {
 		return err
 	}
-	return postgres.Exec(ctx, database, fmt.Sprintf(`INSERT INTO sources
+	return w.postgres.Exec(ctx, database, fmt.Sprintf(`INSERT INTO sources
 		(code, collector, adapter, enabled, interval_seconds, backfill_hours, history_done, consecutive_failures)
-		SELECT 'src' || lpad(i::text, 5, '0'), 'news', 'bench', true, %d, 24, false, 0 FROM generate_series(0, %d) i`,
-		int(w.options.interval/time.Second), w.n-1))
+		SELECT 'src' || lpad(i::text, 5, '0'), 'news', 'bench', %t, %d, 24, false, 0 FROM generate_series(0, %d) i;`,
+		!w.setup.disabled, int(w.setup.interval/time.Second), w.n-1)+w.setup.sql)
 }
 
-func (w *world) configure(postgresURL string) error {
+func (w *world) configure() error {
+	adapter := map[string]any{"command": []string{servers.LookPath("sh"), "-c", script, "{code}"}}
+	if w.setup.command != nil {
+		adapter["command"] = w.setup.command
+	}
+	if w.setup.output != nil {
+		adapter["output"] = w.setup.output
+	}
+	manager := map[string]any{"name": "bench"}
+	if w.setup.disabled {
+		manager["disabled"] = "stop"
+	}
 	text, err := yaml.Marshal(map[string]any{
 		"redis":    map[string]any{"url": w.redis.URL()},
-		"postgres": map[string]any{"url": postgresURL},
-		"manager":  map[string]any{"name": "bench"},
+		"postgres": map[string]any{"url": w.postgres.URL(database)},
+		"manager":  manager,
 		"http":     map[string]any{"listen": "127.0.0.1:0"},
-		"adapters": map[string]any{"bench": map[string]any{"command": []string{servers.LookPath("sh"), "-c", script, "{code}"}}},
+		"adapters": map[string]any{"bench": adapter},
 	})
 	if err != nil {
 		return fmt.Errorf("write configuration: %w", err)
@@ -122,6 +143,35 @@ func (w *world) newRunner(ctx context.Context) (*runner, error) {
 func (r *runner) close() {
 	r.stop()
 	r.done.Wait()
+}
+
+// managed is a manager under measurement.
+type managed struct {
+	*process.Process
+	runner *runner
+	began  time.Time
+}
+
+// withManager starts a manager for as long as measure takes.
+func (w *world) withManager(ctx context.Context, measure func(managed) error) error {
+	r, err := w.newRunner(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	began := time.Now()
+	p, err := w.begin(ctx, r, "manager", "run")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		_ = p.Kill()
+		_, _ = p.Sweep(context.WithoutCancel(ctx))
+	}()
+	if err := measure(managed{p, r, began}); err != nil {
+		return w.logTail(err)
+	}
+	return nil
 }
 
 // begin starts the measured program. What it prints goes into a file of that name.
