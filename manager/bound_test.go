@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"crawlkeeper/worker/process"
 )
 
 // A manager that was stopped for longer than its key lives learns first that its crawlers were ended, and only then whose the
@@ -24,7 +26,7 @@ func TestAMarkOfAManagerThatSleptReachesNoSuccessor(t *testing.T) {
 	} {
 		l := &lease{ttl: 10 * time.Second}
 		l.heldAt.Store(held.UnixNano())
-		l.beat.Store(int64(sinceBoot() - c.beat))
+		l.beat.Store(int64(process.SinceBoot() - c.beat))
 		l.lost.Store(c.lost)
 		if got := l.bound(later); got.Equal(later) == c.cut {
 			t.Errorf("%s: %v after the last beat", what, got.Sub(held))

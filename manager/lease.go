@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"golang.org/x/sys/unix"
 
 	"crawlkeeper/status"
 	"crawlkeeper/worker/process"
@@ -55,13 +54,6 @@ type lease struct {
 	other atomic.Pointer[status.Holder]
 }
 
-// sinceBoot is a clock that also runs while the machine sleeps, and is never set.
-func sinceBoot() time.Duration {
-	var ts unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts) // cannot fail on a kernel that has pidfds
-	return time.Duration(ts.Nano())
-}
-
 // introduce sets what will stand in the key. To be called once, before Take.
 func (l *lease) introduce(self status.Holder) error {
 	text, err := json.Marshal(self)
@@ -81,9 +73,9 @@ func (l *lease) try(ctx context.Context, dead string) (string, error) {
 	switch {
 	case errors.Is(err, context.Canceled):
 	case err != nil:
-		l.beat.Store(int64(sinceBoot()))
+		l.beat.Store(int64(process.SinceBoot()))
 	case now == taken || now == held:
-		l.beat.Store(int64(sinceBoot()))
+		l.beat.Store(int64(process.SinceBoot()))
 		l.heldAt.Store(before.UnixNano())
 	default: // in other hands: nothing may be started or pushed any more
 		l.beat.Store(never)
@@ -204,7 +196,7 @@ func (l *lease) bound(t time.Time) time.Time {
 // late tells whether the last beat is older than the key's life: we were stopped, or the machine slept, and another
 // manager may have taken over. Nothing may be started before the next beat.
 func (l *lease) late() bool {
-	return sinceBoot()-time.Duration(l.beat.Load()) > l.ttl
+	return process.SinceBoot()-time.Duration(l.beat.Load()) > l.ttl
 }
 
 // Gate waits while it is not known whether the key is still ours. A Redis that does not answer is no reason to wait.

@@ -64,7 +64,11 @@ func (s *Spawner) fork(r *forkRequest, attr *syscall.ProcAttr) {
 	living.births.RLock()
 	defer living.births.RUnlock()
 	forking.Lock()
-	dumpable, _ := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
+	dumpable := 0
+	if attr.Sys.Credential != nil {
+		dumpable, _ = unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
+	}
+	before := SinceBoot()
 	s.finger.stamped(r.tree.number, func() {
 		var err error
 		if e := pinned(r.cpus, func() { r.pid, err = syscall.ForkExec(r.path, r.argv, attr) }); e != nil {
@@ -72,16 +76,34 @@ func (s *Spawner) fork(r *forkRequest, attr *syscall.ProcAttr) {
 		}
 		r.err = err
 	})
-	if attr.Sys.Credential != nil && dumpable == 1 {
+	after := SinceBoot()
+	if dumpable == 1 {
 		// Until its exec a child shares our memory, and its change of user made that undumpable.
 		_ = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
 	}
 	forking.Unlock()
 	r.at = time.Now()
 	if r.err == nil {
-		st, _ := readStat(r.pid)
-		living.born(r.tree, r.pid, st.start)
+		living.born(r.tree, r.pid, startBetween(r.pid, before, after))
 	}
+}
+
+// startBetween is the start time of a child, in clock ticks since boot. As the kernel takes it in the middle of a fork, it is known
+// without a look into /proc where both ends of the fork lie in one tick; every start waits for the forking thread.
+func startBetween(pid int, before, after time.Duration) uint64 {
+	const tick = time.Second / ticksPerSecond
+	if before/tick == after/tick {
+		return uint64(before / tick)
+	}
+	st, _ := readStat(pid)
+	return st.start
+}
+
+// SinceBoot is a clock that also runs while the machine sleeps, and is never set.
+func SinceBoot() time.Duration {
+	var ts unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts) // cannot fail on a kernel that has pidfds
+	return time.Duration(ts.Nano())
 }
 
 // attempt has the forking thread fork once.

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -147,4 +148,27 @@ func TestARequestOnItsWayAtTheEnd(t *testing.T) {
 	if !errors.Is(r.err, ErrStopped) {
 		t.Error(r.err)
 	}
+}
+
+// What is taken from the clock is what /proc shows, at any place of a tick.
+func TestStartTimesAreThoseOfProc(t *testing.T) {
+	t.Parallel()
+	s := spawner(t)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 25 {
+				p, err := s.Start(context.Background(), Spec{ID: NewID(), Argv: []string{"sleep", "1000"}, Env: os.Environ()})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if st, ok := readStat(p.Pid()); !ok || st.start != p.StartTime() {
+					t.Errorf("started at %d, /proc says %d", p.StartTime(), st.start)
+				}
+				mustSweep(t, p)
+			}
+		})
+	}
+	all.Wait()
 }
