@@ -34,6 +34,7 @@ const (
 
 // forkLoop is what the forking thread does. h is nil where it has the same table of descriptors as all others.
 func (s *Spawner) forkLoop(ctx context.Context, forks <-chan *forkRequest, h *handover) {
+	promptly()
 	for {
 		select {
 		case r := <-forks:

@@ -172,3 +172,19 @@ func TestStartTimesAreThoseOfProc(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// Only the forking thread is scheduled promptly, not what it forks.
+func TestProgramsAreScheduledAsWeAre(t *testing.T) {
+	t.Parallel()
+	s := spawner(t)
+	own, err := unix.SchedGetAttr(os.Getpid(), 0) // the main thread's
+	must(t, err)
+	p, err := s.Start(context.Background(), Spec{ID: NewID(), Argv: []string{"sleep", "1000"}, Env: os.Environ()})
+	must(t, err)
+	defer mustSweep(t, p)
+	got, err := unix.SchedGetAttr(p.Pid(), 0)
+	must(t, err)
+	if *got != *own {
+		t.Errorf("it is scheduled by %+v, we by %+v", *got, *own)
+	}
+}
