@@ -151,26 +151,26 @@ func (w *world) commands(ctx context.Context, f *figures, _ managed) error {
 }
 
 func (w *world) readStatus(ctx context.Context, f *figures, m managed) (err error) {
-	f.StatusRead, err = w.statusTime(ctx, m.runner)
+	f.StatusRead, _, err = w.statusTime(ctx, m.runner)
 	return err
 }
 
-// statusTime is how long the command `status` takes, in milliseconds: the median of five.
-func (w *world) statusTime(ctx context.Context, r *runner, flags ...string) (float64, error) {
-	var took []float64
+// statusTime is how long the command `status` takes, and the processor time that it needs, in milliseconds: medians of five.
+func (w *world) statusTime(ctx context.Context, r *runner, flags ...string) (took, used float64, err error) {
+	var all, cpu []float64
 	for i := range 5 {
 		began := time.Now()
 		p, err := w.begin(ctx, r, fmt.Sprint("status-", i), append([]string{"status"}, flags...)...)
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		exit := p.Exit()
-		took = append(took, milliseconds(time.Since(began)))
+		all, cpu = append(all, milliseconds(time.Since(began))), append(cpu, milliseconds(exit.CPUTime))
 		if _, err := p.Sweep(ctx); err != nil || exit.Code != 0 {
-			return 0, fmt.Errorf("status: %v %w", exit, err)
+			return 0, 0, fmt.Errorf("status: %v %w", exit, err)
 		}
 	}
-	return spreadOf(took).P50, nil
+	return spreadOf(all).P50, spreadOf(cpu).P50, nil
 }
 
 func (w *world) restartAll(ctx context.Context, f *figures, manager managed) error {

@@ -46,14 +46,18 @@ func startLoad(ctx context.Context, o options, r *report) error {
 	}
 	r.add("size of the program", round(float64(file.Size())/(1<<20), 1), "MiB")
 	return inWorld(ctx, o, fewSources, setup{interval: seldom}, func(w *world) error {
-		var took []float64
+		var took, used []float64
 		for range coldStarts {
 			err := w.withManager(ctx, func(m managed) error {
 				all, err := w.starts.wait(ctx, w.n, m.Exited())
 				if err != nil {
 					return err
 				}
-				took = append(took, milliseconds(all[0].at.Sub(m.began)))
+				cpu, err := cpuOf(m.Pid())
+				if err != nil {
+					return err
+				}
+				took, used = append(took, milliseconds(all[0].at.Sub(m.began))), append(used, milliseconds(cpu))
 				return w.shutdown(ctx, &figures{}, m)
 			})
 			if err != nil {
@@ -61,6 +65,7 @@ func startLoad(ctx context.Context, o options, r *report) error {
 			}
 		}
 		r.add(fmt.Sprintf("exec to the first crawler's first word, median of %d", coldStarts), spreadOf(took).P50, "ms")
+		r.add("  processor time, until all crawlers were up", spreadOf(used).P50, "ms")
 		return nil
 	})
 }
@@ -80,7 +85,7 @@ func statusLoad(ctx context.Context, o options, r *report) error {
 				return err
 			}
 			for _, flags := range [][]string{nil, {"--json"}} {
-				took, err := w.statusTime(ctx, m.runner, flags...)
+				took, used, err := w.statusTime(ctx, m.runner, flags...)
 				if err != nil {
 					return err
 				}
@@ -89,6 +94,7 @@ func statusLoad(ctx context.Context, o options, r *report) error {
 					name += " " + flags[0]
 				}
 				r.add(fmt.Sprintf("%s, %d sources, median of 5", name, shown), took, "ms")
+				r.add("  processor time", used, "ms")
 			}
 			return nil
 		})
