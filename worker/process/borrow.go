@@ -60,7 +60,7 @@ func (p *Process) giveBack() []borrowed.Kept {
 	if p.terms != nil {
 		kept = s.Return(context.Background(), p.place, p.terms)
 	}
-	if g := p.tree.cgroup; g != nil && !g.gone && (!withinLimit(s.files, g.remove) || exists(g.dir)) {
+	if g := p.tree.cgroup; g != nil && !g.gone && (!s.files.try(g.remove) || exists(g.dir)) {
 		kept = append(kept, borrowed.Kept{Entry: borrowed.Entry{Kind: borrowed.Cgroup, Name: g.dir}, Why: "it could not be removed"})
 	}
 	if p.place.Root != "" {
@@ -92,9 +92,7 @@ func (s *Spawner) RemoveTemp(place borrowed.Place) error { return s.removing(pla
 
 func (s *Spawner) removing(remove func(context.Context) error) error {
 	done := make(chan error, 1)
-	ctx, cancel := context.WithTimeout(context.Background(), fileLimit)
-	defer cancel()
-	if withinContext(ctx, s.files, func() { done <- remove(ctx) }) != nil {
+	if s.files.do(context.Background(), func(ctx context.Context) { done <- remove(ctx) }) != nil {
 		return errors.New("it could not be removed in time (a mount that hangs?)")
 	}
 	return <-done
@@ -107,7 +105,7 @@ func (s *Spawner) forsake(found program) {
 	}
 	err := s.RemoveTemp(found.place)
 	if found.terms != nil && err == nil {
-		withinLimit(s.files, func() { _ = found.place.Forget() })
+		s.files.try(func() { _ = found.place.Forget() })
 	}
 	if err != nil {
 		s.logger.Warn("the temporary directory of a start that failed could not be removed", "dir", found.place.Temp(), "error", err)

@@ -156,7 +156,7 @@ func (s *Spawner) inCgroup(ctx context.Context, r *forkRequest) error {
 	left, err := s.cgroups.hold(g, r.quota, r.cpus)
 	if err != nil {
 		g.forked()
-		withinLimit(s.files, g.remove)
+		s.files.try(g.remove)
 		return noShare(err)
 	}
 	if left != nil && !s.toldQuota.Swap(true) {
@@ -170,7 +170,7 @@ func (s *Spawner) inCgroup(ctx context.Context, r *forkRequest) error {
 		r.tree.cgroup = g
 		return nil
 	}
-	withinLimit(s.files, g.remove)
+	s.files.try(g.remove)
 	if !errors.Is(err, syscall.ETXTBSY) && !errors.Is(err, syscall.EMFILE) && errors.As(err, new(syscall.Errno)) {
 		first := err
 		if r.quota.CPU > 0 {

@@ -152,7 +152,7 @@ func (s *Spawner) RemoveLeftover(l Leftover) error {
 	}
 	g := &cgroup{dir: l.Cgroup}
 	g.kill()
-	if !withinLimit(s.files, g.remove) || exists(l.Cgroup) {
+	if !s.files.try(g.remove) || exists(l.Cgroup) {
 		return errors.New("something in it does not end")
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 // spareSpawner keeps directories as one with many processes does. It starts nothing.
 func spareSpawner(t *testing.T) (*Spawner, func(id string) borrowed.Place) {
 	t.Helper()
-	s := &Spawner{files: make(chan struct{}, fileSlots)}
+	s := &Spawner{files: newFiling(fileLimit)}
 	s.live.Store(spareFrom)
 	root := filepath.Join(t.TempDir(), "root")
 	return s, func(id string) borrowed.Place { return borrowed.Place{Root: root, ID: id} }

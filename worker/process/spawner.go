@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -55,7 +54,7 @@ type Spawner struct {
 	ended  chan struct{} // closed when the forking thread has ended
 
 	// Blocking calls hold an OS thread each, and thousands of processes start and end at once: few at a time.
-	files chan struct{} // slots for calls that change directories
+	files *filing       // calls that change directories
 	facts chan struct{} // slots for reading /proc
 	gifts chan struct{} // slots for giving back what crawlers registered, which may lie on a mount that hangs
 
@@ -70,9 +69,8 @@ type Spawner struct {
 // turnSlots is enough to keep the forking thread busy: it forks one after the other. More would be threads that wait for the kernel.
 const turnSlots = 8
 
-// fileSlots and factSlots bound the threads that wait for the kernel.
+// factSlots and giftSlots bound the threads that wait for the kernel.
 const (
-	fileSlots = 2
 	factSlots = 2
 	giftSlots = 4
 )
@@ -106,7 +104,7 @@ func New(o Options) (*Spawner, error) {
 	return &Spawner{
 		means: means, logger: o.Logger, slot: slot, step: o.Step, lookup: lookups, oom: newOOMWatch(), null: null, keys: o.Keys, ownTable: ownTable,
 		turns: make(chan struct{}, turnSlots), forks: make(chan *forkRequest), sweeps: make(chan *tree), ended: make(chan struct{}),
-		files: make(chan struct{}, fileSlots), facts: make(chan struct{}, factSlots), gifts: make(chan struct{}, giftSlots),
+		files: newFiling(fileLimit), facts: make(chan struct{}, factSlots), gifts: make(chan struct{}, giftSlots),
 	}, nil
 }
 
@@ -164,35 +162,4 @@ func within(slots chan struct{}, f func()) {
 	slots <- struct{}{}
 	defer func() { <-slots }()
 	f()
-}
-
-// fileLimit is how long a call that changes a directory may take at the end of a process; on a dead mount it never ends.
-const fileLimit = 5 * time.Second
-
-// withinLimit is within, but goes on after the limit: f may then never be called, or end at some time. False tells that.
-func withinLimit(slots chan struct{}, f func()) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), fileLimit)
-	defer cancel()
-	return withinContext(ctx, slots, f) == nil
-}
-
-// withinContext is within until the context ends, whose error it then returns.
-func withinContext(ctx context.Context, slots chan struct{}, f func()) error {
-	select {
-	case slots <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer func() { <-slots }()
-		f()
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -79,11 +79,9 @@ func (s *Spawner) prepare(ctx context.Context, spec *Spec) (program, error) {
 // make makes a file or a directory, within a limited time.
 func (s *Spawner) make(ctx context.Context, name, what string, f func() error) error {
 	made := make(chan error, 1)
-	ctx, cancel := context.WithTimeout(ctx, fileLimit)
-	defer cancel()
-	if err := withinContext(ctx, s.files, func() { made <- f() }); err != nil {
-		if errors.Is(err, context.DeadlineExceeded) {
-			err = &StartError{name, what + ": it does not answer (a mount that hangs?)", syscall.ETIMEDOUT}
+	if err := s.files.do(ctx, func(context.Context) { made <- f() }); err != nil {
+		if errors.Is(err, errHangs) {
+			err = &StartError{name, what + ": " + err.Error(), syscall.ETIMEDOUT}
 		}
 		return err
 	}
@@ -211,7 +209,7 @@ func (s *Spawner) register(r *forkRequest, found program) (*Process, error) {
 		_ = syscall.Kill(r.pid, syscall.SIGKILL)
 		reapLeader(r.pid)
 		if r.tree.cgroup != nil {
-			withinLimit(s.files, r.tree.cgroup.remove)
+			s.files.try(r.tree.cgroup.remove)
 		}
 		return nil, &StartError{found.path, "its end cannot be watched: " + reason(err), err}
 	}
