@@ -212,7 +212,7 @@ func (f *fleet) desire(s *source) worker.Desire {
 func (f *fleet) begin(s *source) {
 	needs := f.needs
 	needs.Kill = f.kill
-	needs.Logger = f.logger.With("source", s.code)
+	needs.Logger = f.logger
 	o := &observer{f: f, s: s}
 	needs.Observer, needs.Hooks = o, o
 	needs.Gate = func(ctx context.Context) error {

@@ -84,7 +84,7 @@ func (w *Worker) stop(ctx context.Context, p Process, inc Incarnation) {
 	began := time.Now()
 	w.beforeStop(ctx, p, inc)
 	if err := p.Ask(cmp.Or(w.spec.StopSignal, syscall.SIGTERM)); err != nil {
-		w.n.Logger.Warn("a crawler could not be asked to end", "pid", p.Pid(), "error", err)
+		w.logger().Warn("a crawler could not be asked to end", "pid", p.Pid(), "error", err)
 	}
 	limit := w.stopLimit()
 	timer := time.NewTimer(limit - time.Since(began))
@@ -94,7 +94,7 @@ func (w *Worker) stop(ctx context.Context, p Process, inc Incarnation) {
 		case <-p.Exited():
 			return
 		case <-timer.C:
-			w.n.Logger.Warn("a crawler did not end in time and is killed", "pid", p.Pid(), "timeout", limit)
+			w.logger().Warn("a crawler did not end in time and is killed", "pid", p.Pid(), "timeout", limit)
 			return
 		case <-w.n.Kill:
 			return
@@ -172,7 +172,7 @@ func (w *Worker) sweepLeader(ctx context.Context, p Process) bool {
 	}
 	for {
 		if err := p.Kill(); err != nil {
-			w.n.Logger.Error("a crawler cannot be killed", "pid", p.Pid(), "error", err)
+			w.logger().Error("a crawler cannot be killed", "pid", p.Pid(), "error", err)
 		}
 		timer := time.NewTimer(lastSweep)
 		select {
@@ -180,7 +180,7 @@ func (w *Worker) sweepLeader(ctx context.Context, p Process) bool {
 			timer.Stop()
 			return true
 		case <-timer.C:
-			w.n.Logger.Error("a crawler does not end although it was killed; it holds up its source and is tried again", "pid", p.Pid())
+			w.logger().Error("a crawler does not end although it was killed; it holds up its source and is tried again", "pid", p.Pid())
 			if ctx.Err() != nil {
 				return false
 			}
@@ -230,7 +230,7 @@ func (w *Worker) sweep(ctx context.Context, p Process, inc *Incarnation) {
 		if err == nil {
 			return
 		}
-		w.n.Logger.Error("something that a crawler started cannot be ended; it holds up its source and is tried again", "left", report.Left, "error", err)
+		w.logger().Error("something that a crawler started cannot be ended; it holds up its source and is tried again", "left", report.Left, "error", err)
 		if ctx.Err() != nil {
 			return
 		}

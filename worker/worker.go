@@ -303,13 +303,16 @@ func (w *Worker) close(cause error) {
 	answer(&asked, why)
 }
 
+// logger is made when there is something to say: a logger for each source would be half a kilobyte.
+func (w *Worker) logger() *slog.Logger { return w.n.Logger.With("source", w.code) }
+
 func (w *Worker) move(to Phase, cause Cause) {
 	from := w.now.Phase
 	if from == to {
 		return
 	}
 	if !CanMove(from, to) {
-		w.n.Logger.Error("a move that the table of phases does not have", "from", from, "to", to)
+		w.logger().Error("a move that the table of phases does not have", "from", from, "to", to)
 	}
 	w.now.Phase, w.now.Since = to, time.Now()
 	if to.Up() && !from.Up() {
