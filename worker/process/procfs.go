@@ -69,7 +69,7 @@ func slurp(path string, into []byte) ([]byte, error) {
 // noEINTR calls a system call again that a signal has interrupted.
 func noEINTR(call func() (int, error)) (int, error) {
 	for {
-		if n, err := call(); err != unix.EINTR {
+		if n, err := call(); !errors.Is(err, unix.EINTR) {
 			return n, err
 		}
 	}
