@@ -206,13 +206,14 @@ func (m *Manager) Run(ctx context.Context) error {
 	m.Logger.Info("stopping", "reason", reason(err))
 	began := time.Now()
 	feed.stop()
-	m.spawner.CloseSpares()
+	m.spawner.NoSpares()
 	fleet.end()
 	if err == nil {
 		m.finishHooks(began)
 	}
 	hooked.end()
 	m.goodbye(err, keep, late, feed)
+	m.spawner.DropSpares()
 	_ = os.Remove(m.fleet.tempRoot) // it is empty, unless something could not be ended
 	m.Logger.Info("stopped")
 	return err

@@ -171,13 +171,13 @@ func (f *fleet) refresh(s *source, now moment) {
 // reports false, and an empty one, where there is none.
 func (f *fleet) adapter(name string) (*configs.Adapter, bool) {
 	name = f.conf.AdapterName(name)
-	known := f.adapters[name]
-	now, ok := f.conf.Adapters[name]
-	if known == nil {
-		known = &now
-		f.adapters[name] = known
+	_, ok := f.conf.Adapters[name]
+	if known := f.adapters[name]; known != nil {
+		return known, ok
 	}
-	return known, ok
+	shared := f.conf.Adapters[name]
+	f.adapters[name] = &shared
+	return &shared, ok
 }
 
 // keepAdapters forgets those adapters that are others in the configuration of now.

@@ -6,11 +6,14 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"crawlkeeper/control"
 	"crawlkeeper/internal/testenv"
 	"crawlkeeper/sql"
+	"crawlkeeper/status"
+	"crawlkeeper/worker"
 )
 
 // A row that somebody holds locked must not undo a command: it stays on top until it is written.
@@ -219,21 +222,37 @@ func TestStaggerHasOneTimer(t *testing.T) {
 // Two restarts that wait together and are superseded together leave the next tick as it was before the first.
 func TestTwoRestartsThatAreSupersededMakeNothingDue(t *testing.T) {
 	t.Parallel()
-	fleetBubble(t, func(b *bench) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		busy := make(chan struct{}) // what the worker is until it is closed, so that it takes all that is asked for at once
+		b.publish = func(e status.Event) {
+			if e.To == string(worker.Unhealthy) {
+				<-busy
+			}
+		}
+		end := b.launch(t.Context())
 		b.poll(row("a", 3600))
 		time.Sleep(time.Second)
 		b.one("start", triggerStartup)
 		b.take("a")
 		time.Sleep(time.Minute)
 		b.run(func() {
+			w := b.sources["a"].worker
+			w.Judge(worker.Verdict{ProcessID: w.Snapshot().ProcessID, Phase: worker.Unhealthy, Why: "it is slow"})
+		})
+		synctest.Wait()
+		b.run(func() {
 			for _, action := range []string{control.ActionRestart, control.ActionRestart, control.ActionStart} {
 				b.command(control.Command{Action: action, Sources: []string{"a"}}, func(control.Reply) {})
 			}
 		})
+		close(busy)
 		time.Sleep(time.Minute)
 		b.nothing("both restarts were superseded")
 		time.Sleep(time.Hour)
 		b.one("the regular one", triggerSchedule)
+		end()
+		time.Sleep(time.Minute) // the second marks
 	})
 }
 

@@ -30,7 +30,7 @@ const pingAfter = 3 * time.Second
 // other is a process of the server, which also counts what was done on it late, while its client sleeps.
 const (
 	idleLimit = 2 * time.Second
-	idleLook  = 500 * time.Millisecond
+	idleLook  = 5 * time.Second
 )
 
 // Store reads from the database, and writes for the command line. It is safe for concurrent use. Callers give each call a context

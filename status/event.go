@@ -85,7 +85,9 @@ func (p *Publisher) Run(ctx context.Context) error {
 			p.finish(ctx)
 			return nil
 		case first := <-p.queue:
-			wait(ctx, eventGather)
+			if len(p.queue) < eventBatch {
+				wait(ctx, eventGather)
+			}
 			if !p.sendInTime(ctx, p.batch(first)) {
 				wait(ctx, eventPause)
 			}

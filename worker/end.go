@@ -3,6 +3,7 @@ package worker
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"syscall"
 	"time"
@@ -220,6 +221,7 @@ func (w *Worker) drain(ctx context.Context, p Process, inc *Incarnation) {
 
 // sweep ends what the crawler started. What cannot be ended keeps the source stopping; at a shutdown it gets a second.
 func (w *Worker) sweep(ctx context.Context, p Process, inc *Incarnation) {
+	slow := false
 	for {
 		limit := sweepRound
 		if ctx.Err() != nil {
@@ -230,7 +232,13 @@ func (w *Worker) sweep(ctx context.Context, p Process, inc *Incarnation) {
 		if err == nil {
 			return
 		}
-		w.logger().Error("something that a crawler started cannot be ended; it holds up its source and is tried again", "left", report.Left, "error", err)
+		switch {
+		case !errors.Is(err, process.ErrGivingBack):
+			w.logger().Error("something that a crawler started cannot be ended; it holds up its source and is tried again", "left", report.Left, "error", err)
+		case !slow:
+			slow = true
+			w.logger().Warn("what was taken for a crawler that ended is still being given back (a slow disk?); its source waits for it")
+		}
 		if ctx.Err() != nil {
 			return
 		}

@@ -23,7 +23,7 @@ const trimEvery = 5 * time.Second
 
 // footprint keeps the manager's memory small while little happens.
 type footprint struct {
-	fixed bool // the operator has set GOGC
+	fixed bool // the operator has set GOGC: then the pace of collections is theirs
 	calm  atomic.Bool
 }
 
@@ -50,14 +50,16 @@ func (f *footprint) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			calm := f.calm.Load()
-			if t.due(calm, heldMemory()) {
-				debug.FreeOSMemory()
-				t.least = heldMemory()
+			if !t.due(f.calm.Load(), heldMemory()) {
+				continue
 			}
-			if calm {
+			if !f.fixed {
+				debug.FreeOSMemory()
+			}
+			if t.least == 0 { // what only the start needed
 				releaseProgram()
 			}
+			t.least = heldMemory()
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -33,19 +32,10 @@ func TestOnlyWhatWasNeverWrittenIsReleased(t *testing.T) {
 
 func TestAProgramThatWasReleasedRunsOn(t *testing.T) {
 	t.Parallel()
-	smaps, err := os.ReadFile("/proc/self/smaps")
-	if err != nil {
-		t.Fatal(err)
-	}
-	program, err := os.Readlink("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(cleanMappings(smaps, program)) == 0 {
-		t.Errorf("nothing of %s is found", program)
-	}
 	for range 10 {
-		releaseProgram()
+		if released := releaseProgram(); released < 1<<20 {
+			t.Fatalf("%d bytes were released", released)
+		}
 		if got := strings.Repeat("ab", 2); got != "abab" {
 			t.Fatal(got)
 		}

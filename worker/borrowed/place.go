@@ -70,13 +70,16 @@ func (p Place) Unused(user *Owner) bool {
 	if uid, gid := as(user); int(st.Uid) != uid || int(st.Gid) != gid {
 		return false
 	}
-	var entries [256]byte // the two that each directory has take 48
-	n, err := unix.Getdents(fd, entries[:])
-	if err != nil {
-		return false
+	var entries [4096]byte // a call may give few of them, and needs room for the longest name
+	for {
+		n, err := unix.Getdents(fd, entries[:])
+		if err != nil || n == 0 {
+			return err == nil
+		}
+		if _, _, names := unix.ParseDirent(entries[:n], -1, nil); len(names) > 0 {
+			return false
+		}
 	}
-	_, _, names := unix.ParseDirent(entries[:n], -1, nil)
-	return len(names) == 0
 }
 
 func as(user *Owner) (uid, gid int) {

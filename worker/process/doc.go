@@ -30,7 +30,7 @@
 //   - Every fork is made by one locked thread that lives as long as [Spawner.Run]: the parent-death signal is bound to
 //     the thread that forked, and the fingerprint belongs to the whole process while it forks.
 //   - That thread has a table of descriptors of its own with next to nothing in it, where the kernel allows it: a fork copies the
-//     table, which else grows with the crawlers. Only what table.go and fork.go do may be done on it.
+//     table, which else grows with the crawlers. Only what table.go, fork.go and prompt.go do may be done on it.
 //   - Nothing that can hang is done by that thread before the exec: program and directory are looked at before, in
 //     goroutines of their own, so that a dead mount holds up its own starts alone.
 //   - A leader is reaped only after its tree was swept: until then its pid, and so the number of its group, cannot be
@@ -39,7 +39,11 @@
 //   - One goroutine, the keeper, reaps orphans and kills what is left of trees. It never waits for a leader, so no exit
 //     status of a leader is lost to it. It looks only when a child has ended or a tree waits: at rest /proc is not read,
 //     and thousands of ends at once are a few looks.
-//   - A child costs a descriptor, neither a thread nor a goroutine: one poller watches all pidfds. Calls that block hold one of a few slots.
+//   - A child costs a descriptor, neither a thread nor a goroutine: one poller watches all pidfds. Calls that block hold one
+//     of a few slots, and a queue for them that moves is waited for (filing.go). The keeper itself removes cgroups only.
+//   - Eight starts at a time hold descriptors, from their output to the fork; all others wait before.
+//   - A directory for temporary files is removed at the end of its process. Where many live, one that is as it was made goes to
+//     the next process of the same user instead (spares.go), under a name that is claimed meanwhile.
 //
 // umask, nice and resource limits are set by a step between fork and exec, which is our own program started again:
 // [ExecStep].

@@ -9,6 +9,9 @@ import (
 // ErrStopped is returned by Start once the Spawner has ended.
 var ErrStopped = errors.New("the spawner has ended")
 
+// ErrGivingBack is returned by Sweep where nothing of the tree lives any more, and what was taken for it is still being given back.
+var ErrGivingBack = errors.New("what was taken for it is still being given back")
+
 // StartError is a start that failed. The program never ran.
 type StartError struct {
 	Program string

@@ -3,6 +3,8 @@ package process
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -57,4 +59,29 @@ func TestACallThatHangsIsNotWaitedFor(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A slow disk holds up what was taken, not the knowledge that nothing lives any more.
+func TestASweepSaysThatOnlyTheGivingBackWaits(t *testing.T) {
+	t.Parallel()
+	s := spawner(t)
+	root := filepath.Join(t.TempDir(), "root")
+	p, err := s.Start(t.Context(), Spec{ID: NewID(), Argv: []string{"sleep", "1000"}, Env: os.Environ(), TempRoot: root})
+	must(t, err)
+	slow := make(chan struct{})
+	for range fileSlots {
+		s.files.slots <- struct{}{}
+		go func() { <-slow; <-s.files.slots }()
+	}
+	must(t, p.Kill())
+	<-p.Exited()
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _ = p.Sweep(over)
+	<-p.tree.done
+	if _, err := p.Sweep(over); !errors.Is(err, ErrGivingBack) {
+		t.Errorf("the sweep says %v", err)
+	}
+	close(slow)
+	mustSweep(t, p)
 }

@@ -180,8 +180,8 @@ func (p *Process) Kill() error {
 }
 
 // Sweep ends the leader with SIGKILL if it still lives, then everything that it started, and waits until nothing is
-// left. It tries on until the context ends, whose error it then returns together with what is left; it may be called
-// again then. Once it has succeeded, the leader is reaped and what was taken for the process was given back.
+// left. It tries on until the context ends, whose error it then returns together with what is left, or ErrGivingBack; it
+// may be called again then. Once it has succeeded, the leader is reaped and what was taken for the process was given back.
 func (p *Process) Sweep(ctx context.Context) (Report, error) {
 	if err := p.endLeader(ctx); err != nil {
 		return Report{Left: []Survivor{{p.pid, p.path}}}, err
@@ -201,6 +201,11 @@ func (p *Process) Sweep(ctx context.Context) (Report, error) {
 		report.Kept = p.kept
 		return report, nil
 	case <-ctx.Done():
+	}
+	select {
+	case <-p.tree.done:
+		return p.tree.report(), ErrGivingBack
+	default:
 		return p.tree.report(), ctx.Err()
 	}
 }

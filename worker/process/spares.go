@@ -2,14 +2,13 @@ package process
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
 	"crawlkeeper/worker/borrowed"
 )
 
-// An empty directory waits for another process where that many live, or did within that time, and for so long at most.
+// An empty directory waits for another process where that many live, or did within that time, until for so long none has come.
 const (
 	spareFrom = 100
 	spareFor  = 10 * time.Second
@@ -19,8 +18,9 @@ const (
 // anew the next ones get them: to make a directory is slow where many were just removed, as ext4 passes over each number of
 // theirs for minutes.
 type spares struct {
-	mu     sync.Mutex
-	made   uint64
+	dropping sync.Mutex // held while some are removed
+
+	mu     sync.Mutex // guards all below
 	list   map[owner][]borrowed.Place
 	timer  *time.Timer // nil: there are none
 	many   time.Time   // when spareFrom processes were seen to live
@@ -73,7 +73,7 @@ func (s *Spawner) spare(place borrowed.Place, user *borrowed.Owner) bool {
 		s.claims.drop(as.ID)
 		return false
 	}
-	if s.spares.put(ownerOf(user), as, s.dropSpares) {
+	if s.spares.put(ownerOf(user), as, s.DropSpares) {
 		return true
 	}
 	err := as.Become(place)
@@ -81,26 +81,29 @@ func (s *Spawner) spare(place borrowed.Place, user *borrowed.Owner) bool {
 	return err != nil // then the janitor finds it
 }
 
-// CloseSpares removes the directories that wait for a process; no more are kept.
-func (s *Spawner) CloseSpares() {
+// NoSpares keeps no more directories for processes to come: few do. It does not wait.
+func (s *Spawner) NoSpares() {
 	s.spares.mu.Lock()
+	defer s.spares.mu.Unlock()
 	s.spares.closed = true
-	s.spares.mu.Unlock()
-	s.dropSpares()
 }
 
-func (s *Spawner) dropSpares() {
-	for _, places := range s.spares.empty() {
+// DropSpares removes the directories that wait for a process, within a limited time for all. What is left the janitor finds, or the
+// next manager.
+func (s *Spawner) DropSpares() {
+	s.spares.dropping.Lock() // who comes second waits
+	defer s.spares.dropping.Unlock()
+	places := s.spares.empty()
+	_ = s.files.do(context.Background(), func(ctx context.Context) {
 		for _, place := range places {
-			s.removeSpare(place)
+			if ctx.Err() != nil || place.RemoveTemp(ctx) != nil {
+				break
+			}
 		}
+	})
+	for _, place := range places {
+		s.claims.drop(place.ID)
 	}
-}
-
-// removeSpare leaves what cannot be removed to the janitor.
-func (s *Spawner) removeSpare(place borrowed.Place) {
-	_ = s.RemoveTemp(place)
-	s.claims.drop(place.ID)
 }
 
 // name makes a name for a directory, where one is kept while so many processes live.
@@ -110,8 +113,7 @@ func (s *spares) name(root string, live int64) (borrowed.Place, bool) {
 	if live >= spareFrom {
 		s.many = time.Now()
 	}
-	s.made++
-	return borrowed.Place{Root: root, ID: fmt.Sprintf("spare-%d", s.made)}, !s.closed && time.Since(s.many) < spareFor
+	return borrowed.Place{Root: root, ID: "spare-" + NewID()}, !s.closed && time.Since(s.many) < spareFor
 }
 
 func (s *spares) put(o owner, place borrowed.Place, drop func()) bool {
@@ -124,6 +126,7 @@ func (s *spares) put(o owner, place borrowed.Place, drop func()) bool {
 		s.timer = time.AfterFunc(spareFor, drop)
 		s.list = map[owner][]borrowed.Place{}
 	}
+	s.timer.Reset(spareFor)
 	s.list[o] = append(s.list[o], place)
 	return true
 }
@@ -141,13 +144,15 @@ func (s *spares) take(o owner) (borrowed.Place, bool) {
 }
 
 // empty takes all.
-func (s *spares) empty() map[owner][]borrowed.Place {
+func (s *spares) empty() (all []borrowed.Place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := s.list
+	for _, places := range s.list {
+		all = append(all, places...)
+	}
 	if s.timer != nil {
 		s.timer.Stop()
 	}
 	s.list, s.timer = nil, nil
-	return list
+	return all
 }

@@ -124,8 +124,9 @@ func (s *Spawner) Passes() uint64 { return s.passes.Load() }
 // still run when the forking thread ends, and nobody sweeps their trees then.
 func (s *Spawner) Run(ctx context.Context) error {
 	defer s.null.Close()
-	defer s.CloseSpares()
 	defer func() { unlock(s.slot.lock, s.live.Load() == 0) }()
+	defer s.DropSpares() // while the name is ours
+	defer s.NoSpares()
 	if s.cgroups != nil {
 		defer s.cgroups.close()
 	}

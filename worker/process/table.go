@@ -20,9 +20,6 @@ import (
 // On that thread numbers of descriptors mean something else than elsewhere: nothing may be opened there and closed by others, or
 // the other way round, and nothing may go into the netpoller.
 
-// handedMost is how many requests may wait with the forking thread, so that it goes on without being woken for each.
-const handedMost = 16
-
 // handover is the socket pair by which descriptors come to the forking thread.
 type handover struct {
 	send    int // in everybody's table
@@ -48,7 +45,7 @@ func (s *Spawner) forkApart(ctx context.Context) error {
 		return fmt.Errorf("make a socket pair: %w", err)
 	}
 	h := &handover{send: pair[0], receive: pair[1]}
-	apart, handed := make(chan error, 1), make(chan *forkRequest, handedMost)
+	apart, handed := make(chan error, 1), make(chan *forkRequest, turnSlots) // so that the thread goes on without being woken for each
 	var thread sync.WaitGroup
 	thread.Go(func() {
 		offMainThread(func() {
@@ -66,12 +63,17 @@ func (s *Spawner) forkApart(ctx context.Context) error {
 	}
 	unix.Close(h.send)
 	thread.Wait()
+	refuse(handed)
+	return err
+}
+
+// refuse answers the requests that nobody takes any more.
+func refuse(handed <-chan *forkRequest) {
 	for len(handed) > 0 {
 		r := <-handed
 		r.err = ErrStopped
 		close(r.done)
 	}
-	return err
 }
 
 // startNetpoller has the Go runtime open what it needs on every thread, so that a table that is copied has it.

@@ -188,3 +188,15 @@ func TestProgramsAreScheduledAsWeAre(t *testing.T) {
 		t.Errorf("it is scheduled by %+v, we by %+v", *got, *own)
 	}
 }
+
+func TestRequestsThatWereHandedOverAreAnsweredAtTheEnd(t *testing.T) {
+	t.Parallel()
+	handed := make(chan *forkRequest, turnSlots)
+	r := &forkRequest{done: make(chan struct{})}
+	handed <- r
+	refuse(handed)
+	<-r.done
+	if !errors.Is(r.err, ErrStopped) || len(handed) > 0 {
+		t.Errorf("%v, %d wait", r.err, len(handed))
+	}
+}
