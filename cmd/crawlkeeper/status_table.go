@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"crawlkeeper/internal/plain"
 	"crawlkeeper/status"
 )
 
@@ -21,9 +22,9 @@ var phaseColours = map[string]colour{
 func drawSummary(s snapshot, v view) string {
 	who := paint("no manager", red, v)
 	if h := s.holder; h != nil {
-		who = paint(clean(h.Name), bold, v) + clean(fmt.Sprintf(" on %s, pid %d", h.Host, h.Pid))
+		who = paint(plain.Text(h.Name), bold, v) + plain.Text(fmt.Sprintf(" on %s, pid %d", h.Host, h.Pid))
 		if h.HTTP != "" {
-			who += clean(", http://" + h.HTTP)
+			who += plain.Text(", http://" + h.HTTP)
 		}
 	}
 	return who + ": " + countPhases(s.records, v) + "\n"
