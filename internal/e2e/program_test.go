@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -139,7 +140,7 @@ func (w *world) runAs(name, dir, conf string, env []string) *manager {
 	m.program = w.start(dir, append(env,
 		"CRAWLKEEPER_MANAGER_NAME="+name, "CRAWLKEEPER_HTTP_LISTEN=127.0.0.1:0", "CRAWLKEEPER_MANAGER_STATUS_INTERVAL=100ms",
 		"TMPDIR="+w.tmp, "PYTHONDONTWRITEBYTECODE=1",
-	), crawlkeeper(w.t), "run", "--config", conf)
+	), slices.Concat(w.as, []string{crawlkeeper(w.t), "run", "--config", conf})...)
 	w.eventually(name+" is active", func() bool {
 		select {
 		case <-m.Exited():
