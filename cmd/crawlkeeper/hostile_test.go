@@ -16,6 +16,7 @@ import (
 	"crawlkeeper/control"
 	"crawlkeeper/internal/plain"
 	"crawlkeeper/internal/testenv"
+	"crawlkeeper/sql"
 	"crawlkeeper/status"
 )
 
@@ -139,4 +140,18 @@ func TestTextLogsStayReadable(t *testing.T) {
 	log.Info("ready at 100 %", "source", "日経", "error", errors.New("dial tcp: refused"), "n", 3, "took", 2*time.Second, "empty", "", "ok", true)
 	_, line, _ := strings.Cut(b.String(), " ")
 	wantText(t, line, `INF ready at 100 % source=日経 error="dial tcp: refused" n=3 took=2s empty="" ok=true`)
+}
+
+// Commands that are shown to be copied hold no more than a code.
+func TestHintsAreHarmless(t *testing.T) {
+	t.Parallel()
+	const evil = "a ~* +@all; reboot"
+	stopped := sourceStatus{code: evil, Record: status.Record{Phase: "stopped", Enabled: true, Manager: "m"}}
+	if got := why(stopped, time.Now()); strings.Contains(got, evil) || !strings.Contains(got, "until `start`") {
+		t.Errorf("%q", got)
+	}
+	d := doctor{sources: []sql.Source{{Code: evil}, {Code: "b"}}}
+	if got := d.someCode(); got != "b" {
+		t.Errorf("%q stands for all", got)
+	}
 }

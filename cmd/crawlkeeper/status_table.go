@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"crawlkeeper/internal/plain"
+	"crawlkeeper/manager"
 	"crawlkeeper/status"
 )
 
@@ -136,7 +137,7 @@ func why(s sourceStatus, now time.Time) string {
 	}
 	switch {
 	case s.Phase == "stopped" && s.Enabled && s.Problem == "" && s.Manager != "" && (s.LastExit == nil || s.LastExit.Cause != "shutdown"):
-		parts = append(parts, fmt.Sprintf("no crawler is wanted until `crawlkeeper start %s`", s.code))
+		parts = append(parts, "no crawler is wanted until "+startHint(s.code))
 	case s.Phase == "starting" && s.Pid != 0:
 		parts = append(parts, "its checks have not been well yet")
 	case s.Queue > 0:
@@ -148,6 +149,14 @@ func why(s sourceStatus, now time.Time) string {
 		parts = append(parts, exitText(*s.LastExit, now))
 	}
 	return strings.Join(parts, "; ")
+}
+
+// startHint is a command to copy: what is no code might be more than one.
+func startHint(code string) string {
+	if manager.CheckCode(code) != nil {
+		return "`start`"
+	}
+	return "`crawlkeeper start " + code + "`"
 }
 
 func pauseText(r status.Record, now time.Time) string {
