@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -72,10 +71,7 @@ func (w rightsWorld) postgresURL(user string) string {
 
 // as is the environment of a program that is this user.
 func (w rightsWorld) as(user string) []string {
-	env := slices.DeleteFunc(w.environ(), func(entry string) bool {
-		return strings.HasPrefix(entry, "CRAWLKEEPER_REDIS_URL=") || strings.HasPrefix(entry, "CRAWLKEEPER_POSTGRES_URL=")
-	})
-	return append(env, "CRAWLKEEPER_REDIS_URL="+w.redisURL(user), "CRAWLKEEPER_POSTGRES_URL="+w.postgresURL(user))
+	return instead(instead(w.environ(), "CRAWLKEEPER_REDIS_URL="+w.redisURL(user)), "CRAWLKEEPER_POSTGRES_URL="+w.postgresURL(user))
 }
 
 // TestLeastRights is a whole fleet with the rights that the documentation gives: manager, crawlers of all kinds, user interface.
@@ -177,7 +173,7 @@ func TestWhatRedisRefuses(t *testing.T) {
 		client := redis.NewClient(&redis.Options{Addr: w.redis.Addr(), Username: user, Password: "change-me-" + user})
 		for _, command := range commands {
 			args := []any{}
-			for _, word := range strings.Fields(command) {
+			for word := range strings.FieldsSeq(command) {
 				args = append(args, word)
 			}
 			if err := client.Do(t.Context(), args...).Err(); err == nil || !strings.HasPrefix(err.Error(), "NOPERM") {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -159,10 +160,10 @@ adapters:
 	}
 	for _, wrong := range []string{
 		"CRAWLKEEPER_REDIS_URL=redis://u:" + canary("wrong") + "@h:port/x", "CRAWLKEEPER_POSTGRES_URL=postgres://u:" + canary("wrong") + "@h:port/x",
-		"CRAWLKEEPER_REDIS_URL=" + canary("wrong"), "CRAWLKEEPER_POSTGRES_URL=postgres://u:" + canary("wrong") + "@127.0.0.1:1/x", "CRAWLKEEPER_LOG_LEVLE=" + canary("wrong"),
+		"CRAWLKEEPER_REDIS_URL=" + canary("wrong"), "CRAWLKEEPER_POSTGRES_URL=postgres://u:" + canary("wrong") + "@127.0.0.1:1/x", "CRAWLKEEPER_LOG_LEVEL=" + canary("wrong"),
 	} {
 		for _, args := range commandsOf(format, "status", "migrate", "doctor") {
-			l.look(args+" with a wrong URL", w.try(append(env, wrong), args))
+			l.look(args+" with a wrong URL", w.try(instead(env, wrong), args))
 		}
 	}
 }
@@ -173,6 +174,12 @@ func commandsOf(format string, commands ...string) []string {
 		return nil
 	}
 	return commands
+}
+
+// instead is an environment with another value of one variable.
+func instead(env []string, entry string) []string {
+	name, _, _ := strings.Cut(entry, "=")
+	return append(slices.DeleteFunc(slices.Clone(env), func(e string) bool { return strings.HasPrefix(e, name+"=") }), entry)
 }
 
 // try calls the program, which may fail, and returns all that it wrote.

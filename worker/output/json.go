@@ -47,14 +47,14 @@ func appendJSONString(dst, text []byte) []byte {
 
 // appendEscape appends a byte that may not stand in a JSON string as it is.
 func appendEscape(dst []byte, c byte) []byte {
-	switch {
-	case c == '"' || c == '\\':
+	switch c {
+	case '"', '\\':
 		return append(dst, '\\', c)
-	case c == '\t':
+	case '\t':
 		return append(dst, `\t`...)
-	case c == '\r':
+	case '\r':
 		return append(dst, `\r`...)
-	case c == '\n':
+	case '\n':
 		return append(dst, `\n`...)
 	default:
 		return plain.AppendEscape(dst, rune(c))
