@@ -160,7 +160,7 @@ adapters:
 	}
 	for _, wrong := range []string{
 		"CRAWLKEEPER_REDIS_URL=redis://u:" + canary("wrong") + "@h:port/x", "CRAWLKEEPER_POSTGRES_URL=postgres://u:" + canary("wrong") + "@h:port/x",
-		"CRAWLKEEPER_REDIS_URL=" + canary("wrong"), "CRAWLKEEPER_POSTGRES_URL=postgres://u:" + canary("wrong") + "@127.0.0.1:1/x", "CRAWLKEEPER_LOG_LEVEL=" + canary("wrong"),
+		"CRAWLKEEPER_REDIS_URL=" + canary("wrong"), "CRAWLKEEPER_POSTGRES_URL=postgres://u:" + canary("wrong") + "@127.0.0.1:1/x",
 	} {
 		for _, args := range commandsOf(format, "status", "migrate", "doctor") {
 			l.look(args+" with a wrong URL", w.try(instead(env, wrong), args))
