@@ -10,10 +10,10 @@ PACKAGES ?= ./...
 BENCHED   = $(sort $(patsubst %/,./%,$(dir $(shell git grep -l 'func Benchmark' -- '*_test.go'))))
 FLEETS    = 10,100,1000
 
-.PHONY: help setup build demo demo-scrapy test test-long chaos lint fix gen bench bench-go bench-fleet bench-loads clean
+.PHONY: help setup build demo demo-scrapy test test-unprivileged test-long chaos lint fix gen bench bench-go bench-fleet bench-loads clean
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what the machine lacks: Redis, Postgres, a browser, a virtual environment with Scrapy
 	@./internal/tools/setup.sh
@@ -33,6 +33,9 @@ demo-scrapy: build ## the same with the Scrapy project of examples/scrapy
 test: setup ## every test, with the race detector, against real servers
 	go test -race -timeout 20m $(PACKAGES)
 	cd examples/scrapy && ../../.venv/bin/python -m unittest -q
+
+test-unprivileged: setup ## every test as an ordinary user without capabilities; only root can become one
+	./internal/tools/unprivileged.sh -race -timeout 30m $(PACKAGES)
 
 test-long: setup ## soaks, long fuzzing, nightly things (FUZZ=10m for each target)
 	CRAWLKEEPER_TEST_LONG=1 go test -race -timeout 3h $(PACKAGES)

@@ -136,7 +136,7 @@ func readSecret(path string) (Secret, error) {
 	return Secret(text), nil
 }
 
-// readFile reads a regular file of at most so many bytes.
+// readFile reads a regular file of at most so many bytes, as root only one that nobody else may change.
 func readFile(path string, most int64) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -147,6 +147,11 @@ func readFile(path string, most int64) ([]byte, error) {
 	}
 	if info.Size() > most {
 		return nil, fmt.Errorf("%s has more than %d bytes", path, most)
+	}
+	if w, needed := trusted(); needed {
+		if err := w.check(path); err != nil {
+			return nil, err
+		}
 	}
 	return os.ReadFile(path)
 }

@@ -78,8 +78,8 @@ func there(path ...string) bool {
 func TestWhatACrawlerRegistersIsGivenBack(t *testing.T) {
 	t.Parallel()
 	for _, user := range []string{"", "nobody"} {
-		if user != "" && os.Getuid() != 0 {
-			continue // only root may start crawlers as another user
+		if user != "" && !testenv.Root(t, "starts crawlers as another user") {
+			continue
 		}
 		t.Run("as "+user, func(t *testing.T) {
 			t.Parallel()

@@ -60,7 +60,11 @@ func TestAnAdapterSaysAsWhomAndWithinWhichLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	adapter := fmt.Sprintf("  \"*\": {command: %s, umask: \"027\", nice: 3, rlimits: {nofile: 333}, user: nobody, stop_signal: SIGINT, stop_timeout: 30s}\n", script)
+	nice, uid := testenv.Nice(3), 65534
+	if !testenv.Root(t, "starts crawlers as another user") {
+		uid = os.Getuid()
+	}
+	adapter := fmt.Sprintf("  \"*\": {command: %s, umask: \"027\", nice: %d, rlimits: {nofile: 333}, user: \"%d\", stop_signal: SIGINT, stop_timeout: 30s}\n", script, nice, uid)
 	w := newWorld(t, adapter)
 	if err := os.Chmod(filepath.Dir(out), 0o755); err != nil {
 		t.Fatal(err)
@@ -80,7 +84,7 @@ func TestAnAdapterSaysAsWhomAndWithinWhichLimits(t *testing.T) {
 		seen = strings.Fields(string(data))
 		return len(seen) == 5
 	})
-	if got := strings.Join(seen[:4], " "); got != "0027 3 333 65534" || !strings.Contains(seen[4], "crawlkeeper-") {
+	if got := strings.Join(seen[:4], " "); got != fmt.Sprintf("0027 %d 333 %d", nice, uid) || !strings.Contains(seen[4], "crawlkeeper-") {
 		t.Errorf("%v", seen)
 	}
 	if err := d.Terminate(); err != nil {

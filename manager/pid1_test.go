@@ -19,6 +19,9 @@ import (
 // In a container the manager is PID 1: every orphan becomes its child, and nobody else reaps.
 func TestAsPID1(t *testing.T) {
 	t.Parallel()
+	if !testenv.Root(t, "makes a namespace of pids") {
+		return
+	}
 	w := newWorld(t, standin(t, "*", "-double-fork", "-children", "2"))
 	w.source("a", "b")
 	s := w.spawner()

@@ -8,3 +8,9 @@ const ChunkSize = chunkSize
 
 // MaxFollowers is how many may follow outputs at the same time.
 const MaxFollowers = maxFollowers
+
+// MaxConns and MaxHeader are limits of a [Server].
+const (
+	MaxConns  = maxConns
+	MaxHeader = maxHeader
+)

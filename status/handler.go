@@ -17,6 +17,8 @@ import (
 const (
 	// answerWithin is how long a reader may take for an answer, or for one line of a followed output.
 	answerWithin = 10 * time.Second
+	// bodyWithin is how long a body that is not wanted may go on coming.
+	bodyWithin = time.Second
 	// maxFollowers is how many may follow outputs at the same time.
 	maxFollowers = 64
 	// maxScrapes is how many may read the metrics at the same time.
@@ -66,6 +68,8 @@ func guard(next http.Handler) http.Handler {
 		w.Header().Set("Cache-Control", "no-store")
 		if r.ContentLength != 0 {
 			w.Header().Set("Connection", "close") // else the server would read the body first
+			// It reads the body all the same, afterwards: one that never comes would hold the connection for ever.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyWithin))
 			http.Error(w, "requests have no body here", http.StatusRequestEntityTooLarge)
 			return
 		}

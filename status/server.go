@@ -9,15 +9,18 @@ import (
 	"net/http"
 	"syscall"
 	"time"
+
+	"golang.org/x/net/netutil"
 )
 
 // Times of a [Server].
 const (
 	headerWithin = 5 * time.Second
-	idleFor      = time.Minute
+	idleFor      = 30 * time.Second
 	busyRetry    = 500 * time.Millisecond
 	endWithin    = time.Second // for answers that have begun when the manager ends
 	maxHeader    = 16 << 10    // bytes
+	maxConns     = 256         // connections; more wait, and take no descriptors that crawlers need
 )
 
 // Server is the HTTP end of a manager.
@@ -55,7 +58,7 @@ func (s *Server) Run(ctx context.Context) error {
 		defer close(ended)
 		shutdown(ctx, server)
 	})
-	err = server.Serve(listener)
+	err = server.Serve(netutil.LimitListener(listener, maxConns))
 	if !stop() {
 		<-ended
 	}

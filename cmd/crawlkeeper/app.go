@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"crawlkeeper/configs"
+	"crawlkeeper/internal/plain"
 	"crawlkeeper/sql"
 )
 
@@ -158,14 +159,23 @@ func (a *app) unreachable(err error) error {
 
 // printJSON writes a value to standard output, on one line.
 func (a *app) printJSON(value any) error {
+	text, err := encodeJSON(value)
+	if err != nil {
+		return err
+	}
+	_, err = a.stdout.Write(text)
+	return err
+}
+
+// encodeJSON is what every --json goes through.
+func encodeJSON(value any) ([]byte, error) {
 	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
+	encoder := json.NewEncoder(plain.JSONWriter(&b))
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(value); err != nil {
-		return fmt.Errorf("write JSON: %w", err)
+		return nil, fmt.Errorf("write JSON: %w", err)
 	}
-	_, err := a.stdout.Write(b.Bytes())
-	return err
+	return b.Bytes(), nil
 }
 
 // printTable writes a table to standard output.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"crawlkeeper/control"
+	"crawlkeeper/internal/plain"
 )
 
 // targets are the sources of a command.
@@ -114,7 +115,7 @@ func (a *app) showReply(r control.Reply, done string) error {
 }
 
 // complain writes a line to standard error.
-func (a *app) complain(text string) { fmt.Fprintf(a.stderr, "crawlkeeper: %s\n", clean(text)) }
+func (a *app) complain(text string) { fmt.Fprintf(a.stderr, "crawlkeeper: %s\n", plain.Text(text)) }
 
 // caller is who calls this program, as user@host.
 func caller() string {

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"crawlkeeper/internal/plain"
+	"crawlkeeper/manager"
 )
 
 //go:embed completion
@@ -74,7 +77,9 @@ func (a *app) namesOf(ctx context.Context, kind string) []string {
 	switch kind {
 	case "adapter":
 		for name := range conf.Adapters {
-			names = append(names, name)
+			if !strings.ContainsFunc(name, func(r rune) bool { return r == ' ' || plain.Hidden(r) }) {
+				names = append(names, name)
+			}
 		}
 	case "code":
 		client, err := a.OpenRedis()
@@ -84,8 +89,9 @@ func (a *app) namesOf(ctx context.Context, kind string) []string {
 		if names, err = client.HKeys(ctx, conf.Redis.Status()).Result(); err != nil {
 			return nil
 		}
+		// A shell puts them on its command line as they are: a field like "a;reboot" would be a second command there.
+		names = slices.DeleteFunc(names, func(name string) bool { return manager.CheckCode(name) != nil })
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return clean(name) != name || strings.Contains(name, " ") })
 	slices.Sort(names)
 	return names
 }

@@ -28,7 +28,7 @@ func completed(t *testing.T, environ []string, words ...string) []string {
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	server := testenv.Redis(t)
-	writeStatus(t, server, map[string]status.Record{"bbc": {}, "bild": {}, "日経": {}, "a:b": {}, "bad\nname": {}}, nil)
+	writeStatus(t, server, map[string]status.Record{"bbc": {}, "bild": {}, "日経": {}, "a:b": {}, "bad\nname": {}, "b;reboot": {}, "b$(reboot)": {}, "b`reboot`": {}}, nil)
 	environ := serversAt(server.URL(), "postgres://nobody@127.0.0.1:1/none")
 	for _, test := range []struct {
 		line string // words with a space between; a space at the end begins a new one

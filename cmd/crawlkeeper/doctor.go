@@ -172,7 +172,7 @@ func configFaults(err error) []finding {
 	const do = "correct it; configs/crawlkeeper.yaml explains every key"
 	faults, ok := errors.AsType[*configs.Error](err)
 	if !ok {
-		return []finding{bad(err.Error(), "name a file that exists with --config or CRAWLKEEPER_CONFIG")}
+		return []finding{bad(err.Error(), "do what it says, or name another file with --config or CRAWLKEEPER_CONFIG")}
 	}
 	var findings []finding
 	for line := range strings.Lines(faults.Error()) {

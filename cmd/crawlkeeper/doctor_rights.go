@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"crawlkeeper/configs"
+	"crawlkeeper/manager"
 )
 
 // redisUse is what is done with one key or channel.
@@ -78,10 +79,7 @@ func (d *doctor) redisRights(ctx context.Context) []finding {
 	if err := conn.Do(ctx, "multi").Err(); err != nil {
 		return []finding{warn(fmt.Sprintf("the rights cannot be tested: %v", err), "ACL SETUSER … +multi +discard, or test them by hand with ACL DRYRUN")}
 	}
-	code := "source"
-	if len(d.sources) > 0 {
-		code = d.sources[0].Code
-	}
+	code := d.someCode()
 	uses := append(redisUses(d.conf.Redis, code), checkUses(d.conf.Adapters, d.conf.Redis, code)...)
 	var asked []*redis.Cmd
 	_, err := conn.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -102,6 +100,16 @@ func (d *doctor) redisRights(ctx context.Context) []finding {
 		findings = append(findings, fine("the user %q may do all %d things that are needed", user, tried))
 	}
 	return findings
+}
+
+// someCode is the code of the source that stands for all. What is no code might be more than a name in the command that [grant] shows.
+func (d *doctor) someCode() string {
+	for _, s := range d.sources {
+		if manager.CheckCode(s.Code) == nil {
+			return s.Code
+		}
+	}
+	return "source"
 }
 
 // refusals are what was refused, a finding for each key.

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"strings"
+
+	"crawlkeeper/internal/plain"
 )
 
 func countLevel(findings []finding, level severity) int {
@@ -40,9 +42,9 @@ func (a *app) showFindings(findings []finding) error {
 	for _, f := range findings {
 		b.WriteString(paint(string(f.Level), severityColours[f.Level], v))
 		fmt.Fprintf(&b, "%*s  %-*s  ", levelWidth-len(f.Level), "", width, f.Check)
-		b.WriteString(strings.Join(wrap(clean(f.What), v.width-len(indent)), "\n"+indent) + "\n")
+		b.WriteString(strings.Join(wrap(plain.Text(f.What), v.width-len(indent)), "\n"+indent) + "\n")
 		if f.Do != "" {
-			b.WriteString(indent + "→ " + strings.Join(wrap(clean(f.Do), v.width-len(indent)-2), "\n"+indent+"  ") + "\n")
+			b.WriteString(indent + "→ " + strings.Join(wrap(plain.Text(f.Do), v.width-len(indent)-2), "\n"+indent+"  ") + "\n")
 		}
 	}
 	fmt.Fprintf(&b, "%s, %s, %d ok\n", countOf(countLevel(findings, levelBad), "error"), countOf(countLevel(findings, levelWarn), "warning"), countLevel(findings, levelFine))

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"crawlkeeper/internal/plain"
 	"crawlkeeper/sql"
 )
 
@@ -13,7 +14,7 @@ func drawPreview(p preview, now time.Time, v view) string {
 	var b strings.Builder
 	if p.Manager != nil {
 		fmt.Fprintf(&b, "%s on %s is active: this manager would wait as its standby. Once it is gone:\n",
-			clean(p.Manager.Name), clean(p.Manager.Host))
+			plain.Text(p.Manager.Name), plain.Text(p.Manager.Host))
 	}
 	starts := 0
 	t := newTable("SOURCE", "CRAWLER", "FIRST TICK", "DIRECTORY", "COMMAND")

@@ -8,6 +8,7 @@ import (
 
 	"crawlkeeper/configs"
 	"crawlkeeper/control"
+	"crawlkeeper/internal/plain"
 	"crawlkeeper/sql"
 )
 
@@ -71,7 +72,7 @@ func (a *app) report(ctx context.Context, err error) int {
 		text = "interrupted"
 	}
 	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
-		fmt.Fprintf(a.stderr, "crawlkeeper: %s\n", clean(line))
+		fmt.Fprintf(a.stderr, "crawlkeeper: %s\n", plain.Text(line))
 	}
 	return status
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"crawlkeeper/control"
+	"crawlkeeper/internal/plain"
 )
 
 // HealthCmd asks the manager that the configuration describes, on this machine. It is made for a container's health check.
@@ -43,7 +44,7 @@ func (c *HealthCmd) Run(ctx context.Context, a *app) error {
 	if c.JSON {
 		err = a.printJSON(map[string]any{"ok": well, "answer": text})
 	} else {
-		err = a.printf("%s\n", clean(text))
+		err = a.printf("%s\n", plain.Text(text))
 	}
 	if err == nil && !well {
 		err = toldError(exitFailed)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"crawlkeeper/internal/plain"
 	"crawlkeeper/sql"
 )
 
@@ -110,8 +111,8 @@ func (c *LogsCmd) print(a *app, row sql.LogRow) error {
 		at = row.CreatedAt.Local().Format(time.DateTime)
 	}
 	v := a.view()
-	level := paint(clean(fmt.Sprintf("%-7s", row.Level)), levelColour(row.Level), v)
-	return a.printf("%s  %s  %s  %s\n", at, level, paint(clean(cmp.Or(row.Source, none)), bold, v), clean(row.Message))
+	level := paint(plain.Text(fmt.Sprintf("%-7s", row.Level)), levelColour(row.Level), v)
+	return a.printf("%s  %s  %s  %s\n", at, level, paint(plain.Text(cmp.Or(row.Source, none)), bold, v), plain.Text(row.Message))
 }
 
 func levelColour(word string) colour {

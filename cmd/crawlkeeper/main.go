@@ -60,9 +60,10 @@ func endings() (ctx context.Context, kill <-chan struct{}) {
 	return ctx, killed
 }
 
-// hangups is for commands that do something at a SIGHUP; others end by it.
+// hangups is for commands that do something at a SIGHUP; others end by it. After such a command a late one is ignored: it would
+// kill the program in its last moments, which then had not ended as it should.
 func hangups() (<-chan os.Signal, func()) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGHUP)
-	return signals, func() { signal.Stop(signals) }
+	return signals, func() { signal.Ignore(syscall.SIGHUP) }
 }

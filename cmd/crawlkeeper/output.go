@@ -8,11 +8,11 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 
 	"crawlkeeper/control"
+	"crawlkeeper/internal/plain"
 	"crawlkeeper/status"
 )
 
@@ -94,7 +94,7 @@ func (a *app) copyLines(r io.Reader, asJSON bool) error {
 	case asJSON:
 		show = func(line string) error { return a.printJSON(map[string]string{"line": line}) }
 	case a.isTerminal(a.stdout):
-		show = func(line string) error { return a.printf("%s\n", cleanOutput(line)) }
+		show = func(line string) error { return a.printf("%s\n", plain.Line(line)) }
 	}
 	lines := bufio.NewReader(r)
 	for {
@@ -111,13 +111,4 @@ func (a *app) copyLines(r io.Reader, asJSON bool) error {
 			return fmt.Errorf("read the output: %w", err)
 		}
 	}
-}
-
-// colouring is what programs write to make text colourful.
-var colouring = regexp.MustCompile("\x1b\\[[0-9;]*m")
-
-// cleanOutput makes a line of a crawler harmless on a terminal and keeps it readable.
-func cleanOutput(line string) string {
-	line = colouring.ReplaceAllString(strings.TrimSuffix(line, "\r"), "")
-	return clean(strings.ReplaceAll(line, "\t", "    "))
 }

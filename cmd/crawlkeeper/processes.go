@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"crawlkeeper/internal/plain"
 	"crawlkeeper/sql"
 )
 
@@ -137,7 +138,7 @@ func (a *app) printProcess(p sql.Process, now time.Time) error {
 	v := a.view()
 	var b strings.Builder
 	head := fmt.Sprintf("%s  %s", p.Source, p.ID)
-	b.WriteString(paint(clean(head), bold, v) + "\n")
+	b.WriteString(paint(plain.Text(head), bold, v) + "\n")
 	for _, line := range [][2]string{
 		{"status", fmt.Sprintf("%s, pid %s on %s, started %s by manager %s", p.Status, pid(p.Pid), p.Host, relative(now, startOf(p)), p.Manager)},
 		{"end", endText(p, now)},
@@ -145,16 +146,16 @@ func (a *app) printProcess(p sql.Process, now time.Time) error {
 		{"command", strings.Join(p.Command, " ")},
 		{"binary", fmt.Sprintf("%s in %s", cmp.Or(p.Binary, none), cmp.Or(p.Dir, "."))},
 	} {
-		fmt.Fprintf(&b, "  %-8s %s\n", line[0], clean(line[1]))
+		fmt.Fprintf(&b, "  %-8s %s\n", line[0], plain.Text(line[1]))
 	}
 	for _, line := range p.LastLines {
-		b.WriteString(paint("  | "+clean(line), dim, v) + "\n")
+		b.WriteString(paint("  | "+plain.Text(line), dim, v) + "\n")
 	}
 	if len(p.Evidence) > 0 {
 		b.WriteString("  found not to be well; until then it had printed and did:\n")
 	}
 	for _, line := range p.Evidence {
-		b.WriteString(paint("  : "+clean(line), dim, v) + "\n")
+		b.WriteString(paint("  : "+plain.Text(line), dim, v) + "\n")
 	}
 	return a.printf("%s\n", b.String())
 }

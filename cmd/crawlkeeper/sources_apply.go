@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"crawlkeeper/internal/plain"
 	"crawlkeeper/sql"
 )
 
@@ -104,7 +105,7 @@ func (c sourceChange) text() string {
 		}
 		keys = append(keys, text)
 	}
-	return clean(strings.TrimSpace(sign + " " + c.Code + "  " + strings.Join(keys, ", ")))
+	return plain.Text(strings.TrimSpace(sign + " " + c.Code + "  " + strings.Join(keys, ", ")))
 }
 
 // applyEdits makes the same change to sources that exist, and says which of them it changed.

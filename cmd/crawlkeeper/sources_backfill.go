@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"crawlkeeper/internal/plain"
 	"crawlkeeper/sql"
 )
 
@@ -47,7 +48,7 @@ func (c *SourcesBackfillCmd) Run(ctx context.Context, a *app) error {
 	if c.JSON {
 		err = a.printJSON(p.toJSON(c.Code, len(changes) > 0))
 	} else {
-		err = a.printf("%s\n", clean(p.text(c.Code, now)))
+		err = a.printf("%s\n", plain.Text(p.text(c.Code, now)))
 	}
 	if p.state == backfillOpen {
 		a.warnOfRest(source, now)

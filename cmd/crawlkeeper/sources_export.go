@@ -7,6 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"crawlkeeper/internal/plain"
 	"crawlkeeper/manager"
 	"crawlkeeper/sql"
 )
@@ -47,6 +48,7 @@ func exportYAML(sources []sql.Source, state bool) ([]byte, error) {
 	for _, s := range sources {
 		list.Content = append(list.Content, sourceNode(s, state, false))
 	}
+	quoteHidden(list)
 	var b bytes.Buffer
 	d, err := yaml.NewDumper(&b, yaml.WithIndent(2), yaml.WithLineWidth(-1))
 	if err == nil {
@@ -58,7 +60,30 @@ func exportYAML(sources []sql.Source, state bool) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write sources: %w", err)
 	}
-	return b.Bytes(), nil
+	return escapeHidden(b.String()), nil
+}
+
+// quoteHidden puts quotes around texts with hidden characters, as only there they can be escaped.
+func quoteHidden(n *yaml.Node) {
+	if n.Kind == yaml.ScalarNode && plain.Text(n.Value) != n.Value {
+		n.Style = yaml.DoubleQuotedStyle
+	}
+	for _, below := range n.Content {
+		quoteHidden(below)
+	}
+}
+
+// escapeHidden escapes those of them that the library writes as they are.
+func escapeHidden(text string) []byte {
+	var b bytes.Buffer
+	for _, r := range text {
+		if r != '\n' && plain.Hidden(r) {
+			fmt.Fprintf(&b, `\U%08x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.Bytes()
 }
 
 // exportJSON writes a list with a line for each source.
@@ -75,7 +100,7 @@ func exportJSON(sources []sql.Source, state bool) ([]byte, error) {
 		}
 	}
 	b.WriteString("\n]\n")
-	return b.Bytes(), nil
+	return plain.JSON(b.Bytes()), nil
 }
 
 // appendJSON writes nodes of our own making, of any size.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"crawlkeeper/control"
+	"crawlkeeper/internal/plain"
 	"crawlkeeper/status"
 )
 
@@ -67,7 +68,7 @@ func (c *StatusCmd) show(ctx context.Context, a *app) (string, error) {
 		if c.JSON {
 			return "", err
 		}
-		return clean(err.Error()) + "\n", nil
+		return plain.Text(err.Error()) + "\n", nil
 	}
 	return c.text(s, a.view())
 }

@@ -10,9 +10,6 @@ import (
 
 // encodeStatus writes {"manager":{…}|null,"sources":[{"code":…, the status fields}]} on one line.
 func encodeStatus(holder *status.Holder, sources []sourceStatus) (string, error) {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
 	objects := make([]json.RawMessage, 0, len(sources))
 	for _, s := range sources {
 		object, err := s.encode()
@@ -21,14 +18,11 @@ func encodeStatus(holder *status.Holder, sources []sourceStatus) (string, error)
 		}
 		objects = append(objects, object)
 	}
-	err := encoder.Encode(struct {
+	text, err := encodeJSON(struct {
 		Manager *status.Holder    `json:"manager"`
 		Sources []json.RawMessage `json:"sources"`
 	}{holder, objects})
-	if err != nil {
-		return "", fmt.Errorf("write status: %w", err)
-	}
-	return b.String(), nil
+	return string(text), err
 }
 
 // encode writes the status field with the code in front.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"crawlkeeper/internal/plain"
+	"crawlkeeper/manager"
 	"crawlkeeper/status"
 )
 
@@ -21,9 +23,9 @@ var phaseColours = map[string]colour{
 func drawSummary(s snapshot, v view) string {
 	who := paint("no manager", red, v)
 	if h := s.holder; h != nil {
-		who = paint(clean(h.Name), bold, v) + clean(fmt.Sprintf(" on %s, pid %d", h.Host, h.Pid))
+		who = paint(plain.Text(h.Name), bold, v) + plain.Text(fmt.Sprintf(" on %s, pid %d", h.Host, h.Pid))
 		if h.HTTP != "" {
-			who += clean(", http://" + h.HTTP)
+			who += plain.Text(", http://" + h.HTTP)
 		}
 	}
 	return who + ": " + countPhases(s.records, v) + "\n"
@@ -135,7 +137,7 @@ func why(s sourceStatus, now time.Time) string {
 	}
 	switch {
 	case s.Phase == "stopped" && s.Enabled && s.Problem == "" && s.Manager != "" && (s.LastExit == nil || s.LastExit.Cause != "shutdown"):
-		parts = append(parts, fmt.Sprintf("no crawler is wanted until `crawlkeeper start %s`", s.code))
+		parts = append(parts, "no crawler is wanted until "+startHint(s.code))
 	case s.Phase == "starting" && s.Pid != 0:
 		parts = append(parts, "its checks have not been well yet")
 	case s.Queue > 0:
@@ -147,6 +149,14 @@ func why(s sourceStatus, now time.Time) string {
 		parts = append(parts, exitText(*s.LastExit, now))
 	}
 	return strings.Join(parts, "; ")
+}
+
+// startHint is a command to copy: what is no code might be more than one.
+func startHint(code string) string {
+	if manager.CheckCode(code) != nil {
+		return "`start`"
+	}
+	return "`crawlkeeper start " + code + "`"
 }
 
 func pauseText(r status.Record, now time.Time) string {

@@ -3,6 +3,8 @@ package main
 import (
 	"strconv"
 	"strings"
+
+	"crawlkeeper/internal/plain"
 )
 
 // table is text in aligned columns under a header. What stands in its cells may come from anywhere: it is cleaned.
@@ -41,9 +43,9 @@ func (t *table) add(values ...any) {
 	for i, value := range values {
 		switch v := value.(type) {
 		case cell:
-			row[i] = cell{text: clean(v.text), colour: v.colour}
+			row[i] = cell{text: plain.Text(v.text), colour: v.colour}
 		case string:
-			row[i] = cell{text: clean(v)}
+			row[i] = cell{text: plain.Text(v)}
 		case int:
 			row[i] = cell{text: strconv.Itoa(v)}
 		default:

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"crawlkeeper/internal/plain"
 )
 
 func TestTableAlignsAndCleans(t *testing.T) {
@@ -32,24 +34,6 @@ func TestTableFitsTheTerminal(t *testing.T) {
 		"\x1b[1mA\x1b[0m    \x1b[1mB\x1b[0m", "one  \x1b[31ma long…\x1b[0m")
 }
 
-func TestClean(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct{ text, want string }{
-		{"plain Grüße 日本 €", "plain Grüße 日本 €"},
-		{"a\nb\tc\rd", `a\nb\tc\rd`},
-		{"\x1b]0;title\x07", `\x1b]0;title\x07`},
-		{"\u202egnirts", `\u202egnirts`},
-		{"zero\u200bwidth", `zero\u200bwidth`},
-		{"\u0085next", `\x85next`},
-		{"bad \xff\xfe", `bad \xff\xfe`},
-		{"kept \uFFFD", "kept \uFFFD"},
-	} {
-		if got := clean(test.text); got != test.want {
-			t.Errorf("clean(%q) is %q, want %q", test.text, got, test.want)
-		}
-	}
-}
-
 // Whatever stands in a database, a table has as many lines as rows, and they fit.
 func TestTableWithAnything(t *testing.T) {
 	t.Parallel()
@@ -66,7 +50,7 @@ func TestTableWithAnything(t *testing.T) {
 		}
 		for line := range strings.Lines(text) {
 			line = strings.TrimSuffix(line, "\n")
-			if clean(line) != line || textWidth(line) > width {
+			if plain.Text(line) != line || textWidth(line) > width {
 				t.Fatalf("line %q in %d columns", line, width)
 			}
 		}

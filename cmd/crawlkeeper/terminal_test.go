@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"crawlkeeper/internal/plain"
 	"crawlkeeper/internal/testenv"
 	"crawlkeeper/status"
 )
@@ -81,8 +82,8 @@ func TestStatusOnATerminal(t *testing.T) {
 		readLineOf(t, screen) // the summary may be longer than a line
 		for range 8 {
 			line := readLineOf(t, screen)
-			if plain := colouring.ReplaceAllString(line, ""); textWidth(plain) > 60 {
-				t.Errorf("%d columns: %q", textWidth(plain), plain)
+			if shown := plain.Line(line); textWidth(shown) > 60 {
+				t.Errorf("%d columns: %q", textWidth(shown), shown)
 			}
 			if strings.Contains(line, "running") && strings.Contains(line, "\x1b[32m") != test.colours {
 				t.Errorf("colours %v: %q", test.colours, line)
@@ -127,19 +128,6 @@ func TestWatchOnATerminal(t *testing.T) {
 	for n > 0 && !strings.Contains(string(rest[:n]), showCursor) {
 		if n, _ = screen.Read(rest); n == 0 {
 			t.Error("the cursor stays hidden")
-		}
-	}
-}
-
-func TestCleanOutput(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		"\x1b[1;31mred\x1b[0m\r": "red",
-		"a\tb":                   "a    b",
-		"\x1b[2J":                `\x1b[2J`,
-	} {
-		if got := cleanOutput(text); got != want {
-			t.Errorf("%q is %q, want %q", text, got, want)
 		}
 	}
 }

@@ -1,46 +1,10 @@
 package main
 
 import (
-	"fmt"
-	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"golang.org/x/text/width"
 )
-
-// clean makes a text harmless on a terminal and keeps it on one line: control and other invisible characters, and bytes that are no
-// UTF-8, are written as in a Go string.
-func clean(text string) string {
-	if strings.IndexFunc(text, isUnclean) < 0 {
-		return text
-	}
-	var b strings.Builder
-	for i, r := range text {
-		switch {
-		case r == utf8.RuneError && !strings.HasPrefix(text[i:], "\uFFFD"):
-			fmt.Fprintf(&b, `\x%02x`, text[i])
-		case r == '\n':
-			b.WriteString(`\n`)
-		case r == '\t':
-			b.WriteString(`\t`)
-		case r == '\r':
-			b.WriteString(`\r`)
-		case isUnclean(r) && r < 0x100 && r != utf8.RuneError:
-			fmt.Fprintf(&b, `\x%02x`, r)
-		case isUnclean(r) && r != utf8.RuneError:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
-// isUnclean is true for what moves the cursor, hides or turns text around, and perhaps for what is no UTF-8.
-func isUnclean(r rune) bool {
-	return r == utf8.RuneError || unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
-}
 
 // textWidth is how many columns a clean text takes on a terminal.
 func textWidth(text string) int {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -129,11 +130,17 @@ func (w *world) run(name string) *manager {
 
 func (w *world) runIn(name, dir, conf string) *manager {
 	w.t.Helper()
+	return w.runAs(name, dir, conf, w.environ())
+}
+
+// runAs starts it with an environment of its own.
+func (w *world) runAs(name, dir, conf string, env []string) *manager {
+	w.t.Helper()
 	m := &manager{w: w}
-	m.program = w.start(dir, w.environ(
+	m.program = w.start(dir, append(env,
 		"CRAWLKEEPER_MANAGER_NAME="+name, "CRAWLKEEPER_HTTP_LISTEN=127.0.0.1:0", "CRAWLKEEPER_MANAGER_STATUS_INTERVAL=100ms",
 		"TMPDIR="+w.tmp, "PYTHONDONTWRITEBYTECODE=1",
-	), crawlkeeper(w.t), "run", "--config", conf)
+	), slices.Concat(w.as, []string{crawlkeeper(w.t), "run", "--config", conf})...)
 	w.eventually(name+" is active", func() bool {
 		select {
 		case <-m.Exited():

@@ -34,6 +34,8 @@ type world struct {
 	spawner *process.Spawner
 	conf    string // configuration file
 	tmp     string // temporary folder of its managers
+
+	as []string // what its managers are started through, to be somebody else
 }
 
 // newWorld has a database that was migrated.

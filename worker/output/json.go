@@ -3,12 +3,11 @@ package output
 import (
 	"time"
 	"unicode/utf8"
+
+	"crawlkeeper/internal/plain"
 )
 
-const (
-	hexDigits   = "0123456789abcdef"
-	replacement = `\ufffd` // for a byte that is no part of any UTF-8 character
-)
+const replacement = `\ufffd` // for a byte that is no part of any UTF-8 character
 
 // appendJSONTime appends the time as a JSON string, with milliseconds.
 func appendJSONTime(dst []byte, at time.Time) []byte {
@@ -16,21 +15,27 @@ func appendJSONTime(dst []byte, at time.Time) []byte {
 	return append(dst, '"')
 }
 
-// appendJSONString appends text as a JSON string. Every byte that is no UTF-8 becomes the replacement character.
+// appendJSONString appends text as a JSON string, hidden characters escaped. Every byte that is no UTF-8 becomes the replacement character.
 func appendJSONString(dst, text []byte) []byte {
 	dst = append(dst, '"')
 	start := 0 // what is before this index is already in dst
 	for i := 0; i < len(text); {
 		c := text[i]
-		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
+		if c >= ' ' && c != '"' && c != '\\' && c < 0x7f {
 			i++
 			continue
 		}
 		if c >= utf8.RuneSelf {
-			if r, size := utf8.DecodeRune(text[i:]); r != utf8.RuneError || size > 1 {
-				i += size
-				continue
+			r, size := utf8.DecodeRune(text[i:])
+			if plain.Hidden(r) {
+				dst = plain.AppendEscape(append(dst, text[start:i]...), r)
+				start = i + size
+			} else if r == utf8.RuneError && size == 1 {
+				dst = append(append(dst, text[start:i]...), replacement...)
+				start = i + size
 			}
+			i += size
+			continue
 		}
 		dst = append(dst, text[start:i]...)
 		dst = appendEscape(dst, c)
@@ -42,18 +47,16 @@ func appendJSONString(dst, text []byte) []byte {
 
 // appendEscape appends a byte that may not stand in a JSON string as it is.
 func appendEscape(dst []byte, c byte) []byte {
-	switch {
-	case c >= utf8.RuneSelf:
-		return append(dst, replacement...)
-	case c == '"' || c == '\\':
+	switch c {
+	case '"', '\\':
 		return append(dst, '\\', c)
-	case c == '\t':
+	case '\t':
 		return append(dst, `\t`...)
-	case c == '\r':
+	case '\r':
 		return append(dst, `\r`...)
-	case c == '\n':
+	case '\n':
 		return append(dst, `\n`...)
 	default:
-		return append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&0xf])
+		return plain.AppendEscape(dst, rune(c))
 	}
 }

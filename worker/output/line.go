@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"time"
+
+	"crawlkeeper/internal/plain"
 )
 
 // MaxLine is the greatest length of a line in bytes, without its end. Longer lines are cut.
@@ -31,9 +33,9 @@ type Line struct {
 type Format uint8
 
 const (
-	// Text is `HH:MM:SS source stdout | text`, in local time.
+	// Text is `HH:MM:SS source stdout | text`, in local time, without what a terminal would obey.
 	Text Format = iota
-	// JSON is one object a line: time, source, stream, line, and cut where that is true. Bytes that are no UTF-8 are replaced.
+	// JSON is one object a line: time, source, stream, line, and cut where that is true. What a terminal would obey is escaped; bytes that are no UTF-8 are replaced.
 	JSON
 )
 
@@ -66,12 +68,15 @@ func appendBody(dst []byte, format Format, text []byte, cut bool) []byte {
 		}
 		return append(dst, "}\n"...)
 	}
-	return appendPlain(dst, text, cut)
+	return appendMark(plain.AppendLine(dst, text), cut)
 }
 
 // appendPlain appends the text as it is, with the mark where it was cut, and a newline.
 func appendPlain(dst, text []byte, cut bool) []byte {
-	dst = append(dst, text...)
+	return appendMark(append(dst, text...), cut)
+}
+
+func appendMark(dst []byte, cut bool) []byte {
 	if cut {
 		dst = append(dst, CutMark...)
 	}

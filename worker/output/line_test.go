@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"crawlkeeper/internal/plain"
 )
 
 func TestLineFormats(t *testing.T) {
@@ -28,8 +30,13 @@ func TestLineFormats(t *testing.T) {
 		},
 		"no UTF-8 and control characters": {
 			Line{Stream: Stdout, At: at, Text: []byte("a\xffé\x1b\t\"\\\r")},
-			"10:41:07 news-1 stdout | a\xffé\x1b\t\"\\\r\n",
+			"10:41:07 news-1 stdout | a\\xffé\\x1b    \"\\\n",
 			`{"time":"` + stamp + `","source":"news-1","stream":"stdout","line":"a\ufffdé\u001b\t\"\\\r"}` + "\n",
+		},
+		"what a terminal obeys": {
+			Line{Stream: Stdout, At: at, Text: []byte("\x1b[31mred\x1b[0m \u009b2J \u202egnirts \x7f")},
+			`10:41:07 news-1 stdout | red \x9b2J \u202egnirts \x7f` + "\n",
+			`{"time":"` + stamp + `","source":"news-1","stream":"stdout","line":"\u001b[31mred\u001b[0m \u009b2J \u202egnirts \u007f"}` + "\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -49,8 +56,8 @@ func FuzzJSONString(f *testing.F) {
 	f.Add([]byte("a\xff\xc3\"\\\n\x00é\u2028\xf0\x9f\x98\x80"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		got := appendJSONString(nil, text)
-		if !utf8.Valid(got) || strings.ContainsRune(string(got), '\n') {
-			t.Fatalf("not one line of UTF-8: %q", got)
+		if !utf8.Valid(got) || strings.ContainsFunc(string(got), plain.Hidden) {
+			t.Fatalf("not one harmless line of UTF-8: %q", got)
 		}
 		reference, err := json.Marshal(string(text))
 		if err != nil {

@@ -29,7 +29,7 @@ func TestStreamTakesBothStreams(t *testing.T) {
 	if err := r.stop(); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{" news stdout | one\n", " news stdout | two\n", " news stderr | \xff\xfe no UTF-8\n"} {
+	for _, want := range []string{" news stdout | one\n", " news stdout | two\n", ` news stderr | \xff\xfe no UTF-8` + "\n"} {
 		if !strings.Contains(stderr.String(), want) {
 			t.Errorf("%q is missing in %q", want, stderr.String())
 		}

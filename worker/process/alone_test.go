@@ -136,8 +136,7 @@ func TestOutOfMemoryIsSaidWhereTheCounterMoved(t *testing.T) {
 // A program that was started through the step dies with its manager, as any other.
 func TestStepKeepsTheParentDeathSignal(t *testing.T) {
 	t.Parallel()
-	if os.Getuid() != 0 {
-		t.Log("only root changes users")
+	if !testenv.Root(t, "starts programs as other users") {
 		return
 	}
 	s := spawner(t)

@@ -20,8 +20,7 @@ import (
 
 func TestAnotherUser(t *testing.T) {
 	t.Parallel()
-	if os.Getuid() != 0 {
-		t.Log("only root changes users")
+	if !testenv.Root(t, "starts programs as other users") {
 		return
 	}
 	s := spawner(t)
@@ -70,12 +69,12 @@ func TestStep(t *testing.T) {
 	t.Parallel()
 	s := spawner(t)
 	dir := t.TempDir()
-	umask, nice := 0o027, 7
+	umask, nice := 0o027, testenv.Nice(7)
 	p := start(t, s, process.Spec{
 		Argv: []string{"sh", "-c", `(umask; nice; ulimit -n; pwd; echo $0 $1) >out; exec sleep 1000`, "a b", "c"}, Dir: dir, Env: []string{"PATH=/usr/bin:/bin"},
 		Umask: &umask, Nice: &nice, Rlimits: map[string]process.Rlimit{"nofile": {Soft: 99, Hard: 200}, "core": {Soft: 0, Hard: process.Unlimited}},
 	})
-	want := "0027\n7\n99\n" + dir + "\na b c\n"
+	want := fmt.Sprintf("0027\n%d\n99\n", nice) + dir + "\na b c\n"
 	err := until("its output", func() bool { data, _ := os.ReadFile(dir + "/out"); return string(data) == want })
 	if err != nil {
 		data, _ := os.ReadFile(dir + "/out")
