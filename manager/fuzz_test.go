@@ -125,7 +125,7 @@ func FuzzSource(f *testing.F) {
 		if n := int(interval); has {
 			row.IntervalSeconds = &n
 		}
-		s := &source{code: code, adapter: a, row: row}
+		s := &source{code: code, adapter: &a, row: row}
 		if up, why := s.wanted(configs.DisabledStop); why == "" || up && wanted == sqlStopped {
 			t.Errorf("wanted: %t, %q", up, why)
 		}
