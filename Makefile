@@ -10,7 +10,7 @@ PACKAGES ?= ./...
 BENCHED   = $(sort $(patsubst %/,./%,$(dir $(shell git grep -l 'func Benchmark' -- '*_test.go'))))
 FLEETS    = 10,100,1000
 
-.PHONY: help setup build demo demo-scrapy test test-unprivileged test-long chaos lint fix gen bench bench-go bench-fleet bench-loads clean
+.PHONY: help setup build demo demo-scrapy test test-unprivileged test-long chaos soak lint fix gen bench bench-go bench-fleet bench-loads clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ test-long: setup ## soaks, long fuzzing, nightly things (FUZZ=10m for each targe
 
 chaos: setup ## break everything at random, storm after storm (FOR=5m, SEED=7 for that one again, STORM=60s, CRAWLERS=30)
 	go test -race -count=1 -timeout 0 -run 'TestBreaker$$' ./internal/chaos -args -for $(or $(FOR),5m) -seed $(or $(SEED),0) -storm $(or $(STORM),60s) -crawlers $(or $(CRAWLERS),30)
+
+soak: setup ## a day of a fleet, compressed; takes no more at its end (FOR=30m CRAWLERS=200)
+	go test -count=1 -timeout 0 -v -run 'TestSoak$$' ./internal/e2e -args -soak $(or $(FOR),30m) -soak-crawlers $(or $(CRAWLERS),200)
 
 lint: ## formatting, vet, golangci-lint, modernisations, generated code
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "gofmt would change:"; gofmt -l $$(git ls-files '*.go'); exit 1; }

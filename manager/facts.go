@@ -67,12 +67,12 @@ func seen(text string, err error) (health.Seen, error) {
 	return health.Seen{}, err
 }
 
-// beatText is "" for a heartbeat without any field that we know.
+// beatText is "" for a heartbeat without any field that we know, and another text for each other one.
 func beatText(values []any) string {
 	text, there := "", false
 	for _, v := range values {
 		there = there || v != nil
-		text += fmt.Sprintf("%v\x00", v)
+		text += fmt.Sprintf("%q,", v)
 	}
 	if !there {
 		return ""

@@ -210,6 +210,7 @@ func (f *fleet) desire(s *source) worker.Desire {
 
 // begin gives a source its worker.
 func (f *fleet) begin(s *source) {
+	f.metrics.ShowSource(s.code)
 	needs := f.needs
 	needs.Kill = f.kill
 	needs.Logger = f.logger

@@ -136,9 +136,9 @@ func payloadFields(payload json.RawMessage) map[string]json.RawMessage {
 
 // tickURL is the payload's url, else the adapter's; "" where there is neither.
 func tickURL(payload json.RawMessage, adapter string) string {
-	var fields struct{ URL string }
-	if len(payload) > 0 && json.Unmarshal(payload, &fields) == nil && fields.URL != "" {
-		return fields.URL
+	var url string
+	if field, ok := payloadFields(payload)["url"]; ok && json.Unmarshal(field, &url) == nil && url != "" {
+		return url
 	}
 	return adapter
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -192,7 +193,17 @@ func intOf(text string) *int {
 	return &n
 }
 
-func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
+// seconds is the nearest Duration that there is; what is no number is the longest, which every schedule refuses.
+func seconds(n float64) time.Duration {
+	const most = float64(math.MaxInt64 / time.Second)
+	switch {
+	case math.IsNaN(n) || n > most:
+		return math.MaxInt64
+	case n < -most:
+		return math.MinInt64
+	}
+	return time.Duration(n * float64(time.Second))
+}
 
 // timeOf is a time in UTC: zero for null and for -infinity, [FarFuture] for infinity.
 func timeOf(t pgtype.Timestamptz) time.Time {

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -50,11 +51,14 @@ type Metrics struct {
 
 	bySource []*tally // those with the label source
 	gauges   *gauges
+
+	mu    sync.RWMutex
+	shown map[string]bool // guarded by mu; the sources that are shown
 }
 
 // NewMetrics makes the metrics. Gauges are 0 until [Metrics.Observe].
 func NewMetrics(opts MetricsOptions) *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry(), withoutSources: opts.WithoutSources}
+	m := &Metrics{registry: prometheus.NewRegistry(), withoutSources: opts.WithoutSources, shown: make(map[string]bool)}
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.ticks = m.sourceCounter("ticks_total", "Ticks that were pushed.", "trigger")
 	m.ticksSkipped = m.sourceCounter("ticks_skipped_total", "Due times at which no tick was pushed.", "reason")
@@ -148,47 +152,71 @@ func (m *Metrics) buildInfo(opts MetricsOptions) prometheus.Collector {
 	return info
 }
 
-func (m *Metrics) source(code string) string {
-	if m.withoutSources {
-		return ""
+// ShowSource lets be shown what is counted for a source from now on, until [Metrics.ForgetSource].
+func (m *Metrics) ShowSource(code string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.shown[code] = true
+}
+
+// ForgetSource removes what is shown of a source that was deleted. What is still counted for it, as when its last crawler's end is
+// written down, is not shown: nobody would remove it.
+func (m *Metrics) ForgetSource(code string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.shown, code)
+	for _, t := range m.bySource {
+		t.forget(code)
 	}
-	return code
+}
+
+// add counts for a source, if it is shown. other is the value of the second label, "" where there is none.
+func (m *Metrics) add(t *tally, source, other string, n int) {
+	if m.withoutSources {
+		t.add("", other, n)
+		return
+	}
+	m.mu.RLock() // it is not forgotten meanwhile
+	defer m.mu.RUnlock()
+	if m.shown[source] {
+		t.add(source, other, n)
+	}
 }
 
 // TickPushed counts a tick that went out and notes how long after its due time.
 func (m *Metrics) TickPushed(source, trigger string, late time.Duration) {
-	m.ticks.add(m.source(source), trigger, 1)
+	m.add(m.ticks, source, trigger, 1)
 	m.lateness.Observe(max(late, 0).Seconds())
 }
 
 // TickSkipped counts a due time at which no tick was pushed.
 func (m *Metrics) TickSkipped(source, reason string) {
-	m.ticksSkipped.add(m.source(source), reason, 1)
+	m.add(m.ticksSkipped, source, reason, 1)
 }
 
 // Started counts a crawler that was started.
-func (m *Metrics) Started(source string) { m.starts.add(m.source(source), "", 1) }
+func (m *Metrics) Started(source string) { m.add(m.starts, source, "", 1) }
 
 // Restarted counts a start after the first one; cause is why the last crawler ended.
 func (m *Metrics) Restarted(cause string) { m.restarts.WithLabelValues(cause).Inc() }
 
 // Exited counts a crawler that ended.
 func (m *Metrics) Exited(source, cause string) {
-	m.exits.add(m.source(source), cause, 1)
+	m.add(m.exits, source, cause, 1)
 }
 
 // RunsInterrupted counts runs that were marked.
 func (m *Metrics) RunsInterrupted(source string, n int) {
-	m.interrupted.add(m.source(source), "", n)
+	m.add(m.interrupted, source, "", n)
 }
 
 // Swept counts processes that a crawler left behind.
 func (m *Metrics) Swept(source string, n int) {
-	m.swept.add(m.source(source), "", n)
+	m.add(m.swept, source, "", n)
 }
 
 // Rested counts a pause that the manager made by itself.
-func (m *Metrics) Rested(source string) { m.rests.add(m.source(source), "", 1) }
+func (m *Metrics) Rested(source string) { m.add(m.rests, source, "", 1) }
 
 // LimitReached counts a crawler that has to end as it reached a limit.
 func (m *Metrics) LimitReached(limit string) { m.limits.WithLabelValues(limit).Inc() }
@@ -198,8 +226,12 @@ func (m *Metrics) Tree(source string, memory int64, cpu float64) {
 	if m.withoutSources {
 		return
 	}
-	m.treeMemory.set(source, float64(memory))
-	m.treeCPU.set(source, cpu)
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.shown[source] {
+		m.treeMemory.set(source, float64(memory))
+		m.treeCPU.set(source, cpu)
+	}
 }
 
 // TreeGone removes what Tree shows.
@@ -216,7 +248,7 @@ func (m *Metrics) BadCommand() { m.badCommands.Inc() }
 
 // OutputDropped counts lines of a crawler that were lost.
 func (m *Metrics) OutputDropped(source string, n int) {
-	m.outputDropped.add(m.source(source), "", n)
+	m.add(m.outputDropped, source, "", n)
 }
 
 // EventsDropped counts events that were lost.
@@ -233,16 +265,6 @@ func (m *Metrics) Leaks(kind string, n int) { m.leaks.WithLabelValues(kind).Add(
 
 // Hook counts a hook by its point, or "alert", and how it went.
 func (m *Metrics) Hook(point, result string) { m.hooks.WithLabelValues(point, result).Inc() }
-
-// ForgetSource removes what is shown of a source that was deleted. What is counted for it afterwards shows it again.
-func (m *Metrics) ForgetSource(code string) {
-	if m.withoutSources {
-		return
-	}
-	for _, t := range m.bySource {
-		t.forget(code)
-	}
-}
 
 // sortedKeys returns the keys of a map in order.
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -60,6 +60,7 @@ func scrape(t *testing.T, m *status.Metrics) string {
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	m := status.NewMetrics(status.MetricsOptions{Version: "1.2", Revision: "abc"})
+	m.ShowSource("a")
 	touch(m, "a")
 	observeAll(m)
 	text := scrape(t, m)
@@ -83,6 +84,15 @@ func TestMetrics(t *testing.T) {
 	if text = scrape(t, m); strings.Contains(text, `source="a"`) {
 		t.Error("a deleted source is still shown")
 	}
+	touch(m, "a") // the end of its last crawler may be counted after it was forgotten
+	if text = scrape(t, m); strings.Contains(text, `source="a"`) {
+		t.Error("a deleted source is shown again")
+	}
+	m.ShowSource("a")
+	touch(m, "a")
+	if text = scrape(t, m); !strings.Contains(text, `crawlkeeper_starts_total{source="a"} 1`) {
+		t.Error("a source that came back is not shown, or with what was counted before")
+	}
 }
 
 func TestMetricsWithoutSources(t *testing.T) {
@@ -100,6 +110,7 @@ func TestMetricsWithoutSources(t *testing.T) {
 func TestNames(t *testing.T) {
 	t.Parallel()
 	m := status.NewMetrics(status.MetricsOptions{})
+	m.ShowSource("a")
 	touch(m, "a")
 	observeAll(m)
 	names := status.Names()

@@ -170,17 +170,3 @@ func TestRecordAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations a record", n)
 	}
 }
-
-func FuzzRecord(f *testing.F) {
-	f.Add([]byte(`{"state": "running", "pid": 4711, "started_at": null, "next_run_at": "2026-11-29T10:41:00+00:00", "last_exit": {"code": 1}}`))
-	f.Add([]byte(`[]`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		var record status.Record
-		if json.Unmarshal(data, &record) != nil {
-			return
-		}
-		if out := record.AppendJSON(nil); !json.Valid(out) {
-			t.Fatalf("%s is no JSON", out)
-		}
-	})
-}

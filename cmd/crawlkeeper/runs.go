@@ -59,8 +59,11 @@ func parseSince(text string, now time.Time) (time.Time, error) {
 	if !ok {
 		return time.Time{}, usagef("--since %q is neither a duration like 90m nor a time like 2026-11-29T10:41", text)
 	}
-	if at.After(now) { // a time of day is the last one
+	if _, err := time.Parse(clockLayout, text); err == nil && at.After(now) { // a time of day is the last one
 		at = at.AddDate(0, 0, -1)
+	}
+	if at.After(now) {
+		return time.Time{}, usagef("--since %q lies ahead", text)
 	}
 	return at, nil
 }

@@ -11,6 +11,9 @@ var untilLayouts = []string{
 	"2006-01-02T15:04:05Z07:00", "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02",
 }
 
+// clockLayout is a time of day.
+const clockLayout = "15:04"
+
 // parseUntil reads the end of a pause: nothing, a duration from now, or a time, which without a zone is one of now's. A time
 // of day is the next one. The end must lie ahead.
 func parseUntil(text string, now time.Time) (time.Time, error) {
@@ -37,7 +40,7 @@ func readUntil(text string, now time.Time) (time.Time, bool) {
 	if d, err := time.ParseDuration(text); err == nil {
 		return now.Add(d), true
 	}
-	if clock, err := time.Parse("15:04", text); err == nil {
+	if clock, err := time.Parse(clockLayout, text); err == nil {
 		at := time.Date(now.Year(), now.Month(), now.Day(), clock.Hour(), clock.Minute(), 0, 0, now.Location())
 		if !at.After(now) {
 			at = at.AddDate(0, 0, 1)

@@ -5,6 +5,8 @@
 //	feed_test.go      the built-in crawler: ticks, items, a flaky feed and one that hangs
 //	killed_test.go    SIGKILL, of a crawler in the middle of a transaction and of the manager
 //	history_test.go   a segment of history, page by page
+//	commands_test.go  random messages on the control channel, up to a million
+//	soak_*_test.go    a day of a fleet, compressed into minutes
 //	stop_test.go      how long the built-in crawler takes to end
 //	old_test.go       moving over from the hand-written manager: its database, its status hash, its commands
 //

@@ -38,6 +38,9 @@ type program struct {
 	printed string // file with both of its streams
 }
 
+// shownAtFailure is how much of what a program printed is shown, in bytes.
+const shownAtFailure = 256 << 10
+
 func (w *world) start(dir string, env []string, argv ...string) *program {
 	w.t.Helper()
 	out, err := os.CreateTemp(w.t.TempDir(), "output")
@@ -57,7 +60,7 @@ func (w *world) start(dir string, env []string, argv ...string) *program {
 		}
 		if w.t.Failed() {
 			text, _ := os.ReadFile(out.Name())
-			w.t.Logf("%s printed:\n%s", filepath.Base(argv[0]), text)
+			w.t.Logf("%s printed at last:\n%s", filepath.Base(argv[0]), text[max(0, len(text)-shownAtFailure):])
 		}
 	})
 	return &program{Process: p, t: w.t, printed: out.Name()}

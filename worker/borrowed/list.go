@@ -115,6 +115,12 @@ func (p Place) read() (entries []Entry, unread int, err error) {
 	if err != nil {
 		return nil, 0, gone(err)
 	}
+	entries, unread = entriesOf(data)
+	return entries, unread, nil
+}
+
+// entriesOf reads the lines of a list, each entry once.
+func entriesOf(data []byte) (entries []Entry, unread int) {
 	seen := map[Entry]bool{}
 	for line := range bytes.Lines(data) {
 		var e Entry
@@ -127,7 +133,7 @@ func (p Place) read() (entries []Entry, unread int, err error) {
 			entries = append(entries, e)
 		}
 	}
-	return entries, unread, nil
+	return entries, unread
 }
 
 // rewrite leaves on the list only what could not be given back.

@@ -116,10 +116,17 @@ func (r *Runner) attempt(ctx context.Context, h *Hook, id string, body []byte) e
 	if lines := lastLines(text); len(lines) > 0 {
 		failure.line = lines[len(lines)-1]
 	}
-	if seconds, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil && seconds > 0 {
-		failure.after = time.Duration(min(seconds, int(longPause/time.Second))) * time.Second
-	}
+	failure.after = retryAfter(answer.Header)
 	return failure
+}
+
+// retryAfter is how long a server wants to be left alone, at most longPause; 0 where it does not say so in seconds.
+func retryAfter(h http.Header) time.Duration {
+	seconds, err := strconv.Atoi(h.Get("Retry-After"))
+	if err != nil || seconds <= 0 {
+		return 0
+	}
+	return time.Duration(min(seconds, int(longPause/time.Second))) * time.Second
 }
 
 // Sign returns the value of X-Crawlkeeper-Signature.

@@ -67,12 +67,15 @@ func highWater(pid int) int64 {
 	if err != nil {
 		return 0
 	}
+	return kibibytes(data, "VmHWM:")
+}
+
+// kibibytes finds the line of that name in a file of lines like "VmHWM: 123 kB", and returns its number in bytes; 0 where there is none.
+func kibibytes(data []byte, name string) int64 {
 	for line := range bytes.Lines(data) {
-		if rest, ok := bytes.CutPrefix(line, []byte("VmHWM:")); ok {
-			if f := bytes.Fields(rest); len(f) > 0 {
-				n, _ := strconv.ParseInt(string(f[0]), 10, 64)
-				return n << 10
-			}
+		rest, ok := bytes.CutPrefix(line, []byte(name))
+		if f := bytes.Fields(rest); ok && len(f) > 0 {
+			return decimal(f[0]) << 10
 		}
 	}
 	return 0

@@ -12,14 +12,7 @@ import (
 func PSS(pid int) int64 {
 	dir := "/proc/" + strconv.Itoa(pid)
 	if data, err := os.ReadFile(dir + "/smaps_rollup"); err == nil {
-		for line := range bytes.Lines(data) {
-			if rest, ok := bytes.CutPrefix(line, []byte("Pss:")); ok {
-				if f := bytes.Fields(rest); len(f) > 0 {
-					return decimal(f[0]) << 10
-				}
-			}
-		}
-		return 0
+		return kibibytes(data, "Pss:")
 	}
 	data, err := os.ReadFile(dir + "/statm") // size, resident, shared, … in pages
 	if f := bytes.Fields(data); err == nil && len(f) > 2 {

@@ -98,11 +98,6 @@ func TestOwnCgroup(t *testing.T) {
 	}
 }
 
-func FuzzOwnCgroup(f *testing.F) {
-	f.Add([]byte("29 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"), []byte("0::/a\n"))
-	f.Fuzz(func(_ *testing.T, mounts, own []byte) { _, _ = ownCgroup(mounts, own, "") })
-}
-
 func TestKillsForWantOfMemoryAreHeldAgainstOneDeathEach(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "memory.events")

@@ -431,11 +431,6 @@ func TestParseStat(t *testing.T) {
 	}
 }
 
-func FuzzParseStat(f *testing.F) {
-	f.Add([]byte("12 (a) b (c) S 3 4 5 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2"))
-	f.Fuzz(func(_ *testing.T, data []byte) { parseStat(data) })
-}
-
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

@@ -158,7 +158,11 @@ func markerOf(pid int) string {
 		noteBlind(err)
 		return ""
 	}
-	for entry := range bytes.SplitSeq(data, []byte{0}) {
+	return markerIn(data)
+}
+
+func markerIn(environ []byte) string {
+	for entry := range bytes.SplitSeq(environ, []byte{0}) {
 		if value, ok := bytes.CutPrefix(entry, []byte(Marker+"=")); ok {
 			return string(value)
 		}
