@@ -1,6 +1,9 @@
 package chaos
 
 import (
+	"regexp"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -9,7 +12,21 @@ import (
 
 // allSubjects are all faults there are.
 func allSubjects() []subject {
-	return []subject{managerFaults(), crawlerFaults(), redisFaults(), postgresFaults(), commandFaults(), sourceFaults()}
+	return []subject{managerFaults(), crawlerFaults(), redisFaults(), postgresFaults(), commandFaults(), sourceFaults(), clockFaults(), diskFaults()}
+}
+
+// subjects are those of this round: without what this machine or this round cannot have.
+func (r *round) subjects() []subject {
+	if r.old != nil {
+		return oldSubjects()
+	}
+	out, only := allSubjects(), regexp.MustCompile(*runOnly)
+	for i := range out {
+		out[i].faults = slices.DeleteFunc(out[i].faults, func(f fault) bool {
+			return !only.MatchString(f.kind) || f.kind == "redis/failover by a sentinel" && r.redis.sentinel == "" || strings.Contains(f.kind, "disk full") && r.pgDisk == ""
+		})
+	}
+	return slices.DeleteFunc(out, func(s subject) bool { return len(s.faults) == 0 })
 }
 
 func managerFaults() subject {

@@ -34,7 +34,7 @@ func (r *round) useOld(t *testing.T, dir string) {
 	if err := os.WriteFile(filepath.Join(bin, "scrapy"), fmt.Appendf(nil, oldScrapy, testenv.StandIn(t)), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	redis, pg := r.rwire.URL(t, r.redis.URL()), r.pwire.URL(t, r.pg.URL())
+	redis, pg := r.redis.url(t), r.pwire.URL(t, r.pg.URL())
 	pg, _, _ = strings.Cut(pg, "?")
 	r.old = []string{
 		"PATH=" + bin + ":" + os.Getenv("PATH"), "PYTHONPATH=" + dir, "PYTHONDONTWRITEBYTECODE=1", "OLD_REDIS=" + redis,

@@ -47,18 +47,20 @@ type round struct {
 	binary  string
 	world   string // what its crawlers have in their environment
 	units   []*unit
-	redis   *testenv.RedisServer
+	redis   *primary
 	pg      *testenv.PG
 	reports *testenv.RedisServer // takes what crawlers report; is never broken
-	rwire   *wire.Wire
 	pwire   *wire.Wire
+	pgDisk  string        // that Postgres has alone; "" where we may not mount one
+	logDisk string        // that log files of crawlers have alone, likewise
 	rdb     *redis.Client // past the wire, as what follows
 	db      *pgxpool.Pool
 
 	rserver, pserver server
-	old              []string    // the environment of the old manager, where that is the one to break
-	census           *census     // used by watchProcs, and after its end
-	over             atomic.Bool // managers are not started again
+	old              []string     // the environment of the old manager, where that is the one to break
+	census           *census      // used by watchProcs, and after its end
+	unmigrated       atomic.Int32 // a migration is missing
+	over             atomic.Bool  // managers are not started again
 	stormCtx         context.Context
 	debts            *debts
 
@@ -68,6 +70,7 @@ type round struct {
 	leaders  map[string]proc                // guarded by mu; the living leader of each source, as last seen
 	seen     map[string]sighting            // guarded by mu; by process id, every leader that was ever seen
 	hurt     map[string]injury              // guarded by mu; by process id, what the breaker did to it
+	skews    []time.Duration                // guarded by mu; by how much the wall clock was ever set
 	lost     []time.Duration                // guarded by mu; when Redis lost its data
 	faults   []span                         // guarded by mu; of servers and managers
 	notes    []string                       // guarded by mu; the history
@@ -99,8 +102,8 @@ func newRound(t *testing.T, seed uint64, storm time.Duration, crawlers int) *rou
 	t.Helper()
 	r := &round{
 		t: t, seed: seed, storm: storm, began: time.Now(), dir: t.TempDir(), tmp: t.TempDir(),
-		binary: testenv.Binary(t, "./cmd/crawlkeeper"), world: fmt.Sprintf("%d-%d-%d", os.Getpid(), seed, time.Now().UnixNano()),
-		redis: testenv.Redis(t), reports: testenv.Redis(t), pg: testenv.OwnPostgres(t),
+		binary: testenv.BinaryWith(t, "./cmd/crawlkeeper", "clockskew"), world: fmt.Sprintf("%d-%d-%d", os.Getpid(), seed, time.Now().UnixNano()),
+		reports: testenv.Redis(t), pgDisk: testenv.Disk(t, 256), logDisk: testenv.Disk(t, 16),
 		wanted: make(map[string]bool), settling: make(map[string]time.Time), leaders: make(map[string]proc),
 		seen: make(map[string]sighting), hurt: make(map[string]injury), report: newReport(),
 		replies: make(map[string]chan map[string]any), told: make(map[string]bool),
@@ -108,15 +111,17 @@ func newRound(t *testing.T, seed uint64, storm time.Duration, crawlers int) *rou
 	r.debts = newDebts(func(d debt, fair time.Duration) {
 		r.violated(d.check, d.key, fmt.Sprintf("%s, for %v", d.what, fair.Round(time.Millisecond)))
 	})
-	r.rwire, r.pwire = wire.New(t, r.redis.Addr()), wire.New(t, fmt.Sprintf("127.0.0.1:%d", r.pg.Port()))
-	r.rdb = r.redis.Client(t)
-	r.makeDatabase(crawlers)
-	r.writeConfig()
 	random := rand.New(rand.NewPCG(seed, 1000))
 	r.units = []*unit{{r: r, name: "one"}}
 	if random.IntN(2) == 1 {
 		r.units = append(r.units, &unit{r: r, name: "two"})
 	}
+	r.pg = testenv.OwnPostgresIn(t, r.pgDisk)
+	r.pwire = wire.New(t, fmt.Sprintf("127.0.0.1:%d", r.pg.Port()))
+	r.redis = newPrimary(t, random.IntN(2) == 1 && *runOld == "")
+	r.rdb = r.redis.client(t)
+	r.makeDatabase(crawlers)
+	r.writeConfig()
 	return r
 }
 
@@ -157,19 +162,23 @@ var adapters = []string{"plain", "family", "stubborn"}
 func (r *round) writeConfig() {
 	r.t.Helper()
 	standin := testenv.StandIn(r.t)
-	works := fmt.Sprintf("%q, -ticks, -runs, -run-for, 300ms, -process-column, -obey", standin)
+	works := fmt.Sprintf("%q, -ticks, -runs, -run-for, 300ms, -process-column, -obey, -print-every, 200ms", standin)
+	logs := r.logDisk
+	if logs == "" {
+		logs = r.t.TempDir()
+	}
 	text := fmt.Sprintf(`
 redis: {url: %q}
 postgres: {url: %q}
 manager: {disabled: stop, status_interval: 1s, status_ttl: %s}
 http: {listen: "127.0.0.1:0"}
 log: {format: text}
-defaults: {pass_urls: true, stop_timeout: %s, backoff: {min: 300ms, max: 2s, stable: 5s, jitter: 0.1}}
+defaults: {pass_urls: true, output: {to: [file], dir: %q, max_size: 64KiB, keep: 1, compress: false}, stop_timeout: %s, backoff: {min: 300ms, max: 2s, stable: 5s, jitter: 0.1}}
 adapters:
   plain: {command: [%s, -children, "1"]}
   family: {command: [%s, -children, "1", -setsid, -double-fork, -disguise, -hold-pipe]}
   stubborn: {command: [%s, -ignore-term, -stubborn, "1"], stop_timeout: 700ms}
-`, r.rwire.URL(r.t, r.redis.URL()), r.pwire.URL(r.t, r.pg.URL()), statusTTL, stopTimeout, works, works, works)
+`, r.redis.url(r.t), r.pwire.URL(r.t, r.pg.URL()), statusTTL, logs, stopTimeout, works, works, works)
 	r.conf = filepath.Join(r.dir, "crawlkeeper.yaml")
 	if err := os.WriteFile(r.conf, []byte(text), 0o600); err != nil {
 		r.t.Fatal(err)
@@ -187,7 +196,7 @@ func (r *round) environ(name string) []string {
 		}
 	}
 	return append(append(env, r.old...), "CRAWLKEEPER_MANAGER_NAME="+name, "TMPDIR="+r.tmp, "CHAOS_WORLD="+r.world,
-		"STANDIN_LIST=starts", "STANDIN_REDIS="+r.reports.URL())
+		"CLOCK_SKEW_FILE="+r.skewFile(), "STANDIN_LIST=starts", "STANDIN_REDIS="+r.reports.URL())
 }
 
 // now is the time of the round, monotonic.
@@ -268,10 +277,7 @@ func (r *round) blow() {
 	ctx, cancel := context.WithTimeout(r.t.Context(), r.storm)
 	defer cancel()
 	r.stormCtx = ctx
-	subjects := allSubjects()
-	if r.old != nil {
-		subjects = oldSubjects()
-	}
+	subjects := r.subjects()
 	steps := plan(r.seed, subjects, r.storm)
 	var hands sync.WaitGroup
 	for _, s := range subjects {
