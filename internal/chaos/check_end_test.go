@@ -76,16 +76,9 @@ func (r *round) lostBetween(from, to time.Duration) bool {
 func (r *round) checkQuiet(from, to time.Duration) {
 	ticks := r.ticks()
 	r.checkTwice(ticks)
-	intervals := make(map[string]time.Duration)
-	rows, err := r.db.Query(r.t.Context(), `select code, interval_seconds from sources`)
-	if err != nil {
-		r.t.Error(err)
+	intervals, ok := r.intervals()
+	if !ok {
 		return
-	}
-	var code string
-	var seconds int
-	if _, err := pgx.ForEachRow(rows, []any{&code, &seconds}, func() error { intervals[code] = time.Duration(seconds) * time.Second; return nil }); err != nil {
-		r.t.Error(err)
 	}
 	last := make(map[string]tick)
 	for _, k := range ticks {
@@ -104,6 +97,7 @@ func (r *round) checkQuiet(from, to time.Duration) {
 			r.violated("3 each source gets ticks", code, fmt.Sprintf("none in %v", to-from))
 		}
 	}
+	r.checkMissed(ticks)
 }
 
 // lag is how long after its due time a tick was taken. Names of due times keep the wall clock of when their source was last
@@ -133,11 +127,12 @@ var rules = map[string]string{
 	// What is opened in a crawler's last moment, while the manager ends too, is for the next manager to mark.
 	"4 no run is open at the end": `select r.id::text, source_code || ' ' || r.process || ' began ' || r.started_at || ', it ended ' || p.ended_at from crawl_runs r
 		join crawl_processes p on p.id::text = r.process where r.status = 'running' and r.started_at < p.ended_at - interval '1 second'`,
-	"5 no row is open at the end":           `select id::text, source || ' ' || status from crawl_processes where status <> 'exited'`,
-	"5 each row has a cause and its time":   `select id::text, source from crawl_processes where cause is null or ended_at is null or ended_at < started_at`,
-	"7 a restart happens once":              `select asked_by || ' ' || source, count(*) || ' times' from crawl_processes where cause = 'restarted' and asked_by like 'chaos-%' group by asked_by, source having count(*) > 1`,
-	"7 garbage changes nothing":             `select id::text, source from crawl_processes where asked_by = 'garbage'`,
-	"5 nothing else is written by managers": `select id::text, source from crawl_processes where kind <> 'crawler'`,
+	"5 no row is open at the end":                 `select id::text, source || ' ' || status from crawl_processes where status <> 'exited'`,
+	"5 each row has a cause and its time":         `select id::text, source from crawl_processes where cause is null or ended_at is null or ended_at < started_at`,
+	"7 a restart happens once":                    `select asked_by || ' ' || source, count(*) || ' times' from crawl_processes where cause = 'restarted' and asked_by like 'chaos-%' group by asked_by, source having count(*) > 1`,
+	"7 garbage changes nothing":                   `select id::text, source from crawl_processes where asked_by = 'garbage'`,
+	"5 a row is accepted before its process runs": `select id::text, source || ' was queued ' || queued_at - started_at || ' after its start' from crawl_processes where queued_at > started_at`,
+	"5 nothing else is written by managers":       `select id::text, source from crawl_processes where kind <> 'crawler'`,
 }
 
 // checkEnd looks at what is left when all managers have ended.
@@ -176,6 +171,8 @@ func (r *round) checkEnd() {
 		}
 	}
 	r.checkRows(ctx)
+	r.checkLines(ctx)
+	r.checkRestarts(ctx)
 }
 
 // checkRows holds what was seen, and what the breaker did, against the rows.
@@ -222,8 +219,16 @@ func (r *round) checkRows(ctx context.Context) {
 
 // killedAround tells whether a manager was killed, or ended while it could not write, soon after somebody was seen.
 func (r *round) killedAround(first, last time.Duration) bool {
+	const near = 5 * time.Second
+	until := last + near // until when what is to be written may wait
+	for _, s := range r.faults {
+		if strings.HasPrefix(s.kind, "postgres/") && s.from < last+near {
+			until = max(until, s.to+near)
+		}
+	}
 	return slices.ContainsFunc(r.faults, func(s span) bool {
-		return strings.HasPrefix(s.kind, "manager/") && s.to > first-5*time.Second && s.from < last+5*time.Second
+		kills := strings.HasPrefix(s.kind, "manager/") || s.kind == "postgres/a failed migration"
+		return kills && s.to > first-near && s.from < until
 	})
 }
 
@@ -234,12 +239,17 @@ type weight struct {
 	threads                   int
 	keys                      []string
 	temp                      int
+	dropped                   float64 // rows and lines beyond the journal's bound
+	counts                    bool    // whether that is counted at all
 }
 
 // checkWeight compares a manager after the storm with one before.
 func (r *round) checkWeight(before, after weight) {
 	r.note("weight", "before", fmt.Sprintf("%+v", before))
 	r.note("weight", "after", fmt.Sprintf("%+v", after))
+	if !after.counts || after.dropped > 0 { // storms are far too small to reach the bound
+		r.violated("5 nothing is dropped within the journal's bound", "", fmt.Sprintf("%v dropped, counted: %t", after.dropped, after.counts))
+	}
 	// What a killed manager had for its crawlers stays until one of its name is active again, not only a standby.
 	others := float64((len(r.units) - 1) * (len(r.wanted) + 1))
 	for what, pair := range map[string][3]float64{ // before, after, what may come on top

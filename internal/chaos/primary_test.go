@@ -109,12 +109,12 @@ func failover(r *round, st step) {
 	old := int(p.now.Load())
 	p.servers[old].Kill(r.t)
 	next := strconv.Itoa(p.ports[1-old])
-	promoted := func() bool {
+	promoted := func() bool { // one that did not get the processor for a while says no for 30 s
 		_ = p.ask(ctx, "SENTINEL", "FAILOVER", testenv.SentinelMaster)
 		at, _ := p.ask(ctx, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", testenv.SentinelMaster).StringSlice()
 		return len(at) == 2 && at[1] == next
 	}
-	if until(ctx, 30*time.Second, promoted) {
+	if until(ctx, 90*time.Second, promoted) {
 		p.now.Store(int32(1 - old))
 		r.count("replicas that a sentinel promoted")
 	} else {

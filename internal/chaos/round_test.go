@@ -71,6 +71,10 @@ type round struct {
 	seen     map[string]sighting            // guarded by mu; by process id, every leader that was ever seen
 	hurt     map[string]injury              // guarded by mu; by process id, what the breaker did to it
 	skews    []time.Duration                // guarded by mu; by how much the wall clock was ever set
+	rough    []time.Duration                // guarded by mu; looks at Redis at which it, or the manager, was not well
+	touched  map[string][]time.Duration     // guarded by mu; by source, when somebody wanted something of it
+	reshaped map[string]bool                // guarded by mu; sources whose interval is not what it was
+	asked    []asked                        // guarded by mu; restarts that were answered
 	lost     []time.Duration                // guarded by mu; when Redis lost its data
 	faults   []span                         // guarded by mu; of servers and managers
 	notes    []string                       // guarded by mu; the history
@@ -93,6 +97,12 @@ type sighting struct {
 	first, last time.Duration
 }
 
+// asked is a restart of a source that was answered with ok.
+type asked struct {
+	id, code      string
+	sent, replied time.Time
+}
+
 type injury struct {
 	kind string
 	at   time.Time
@@ -106,6 +116,7 @@ func newRound(t *testing.T, seed uint64, storm time.Duration, crawlers int) *rou
 		reports: testenv.Redis(t), pgDisk: testenv.Disk(t, 256), logDisk: testenv.Disk(t, 16),
 		wanted: make(map[string]bool), settling: make(map[string]time.Time), leaders: make(map[string]proc),
 		seen: make(map[string]sighting), hurt: make(map[string]injury), report: newReport(),
+		touched: make(map[string][]time.Duration), reshaped: make(map[string]bool),
 		replies: make(map[string]chan map[string]any), told: make(map[string]bool),
 	}
 	r.debts = newDebts(func(d debt, fair time.Duration) {
