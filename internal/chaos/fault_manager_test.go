@@ -17,10 +17,10 @@ func allSubjects() []subject {
 
 // subjects are those of this round: without what this machine or this round cannot have.
 func (r *round) subjects() []subject {
-	if r.old != nil {
-		return oldSubjects()
-	}
 	out, only := allSubjects(), regexp.MustCompile(*runOnly)
+	if compared() {
+		out = oldSubjects()
+	}
 	for i := range out {
 		out[i].faults = slices.DeleteFunc(out[i].faults, func(f fault) bool {
 			return !only.MatchString(f.kind) || f.kind == "redis/failover by a sentinel" && r.redis.sentinel == "" || strings.Contains(f.kind, "disk full") && r.pgDisk == ""

@@ -124,12 +124,12 @@ func newRound(t *testing.T, seed uint64, storm time.Duration, crawlers int) *rou
 	})
 	random := rand.New(rand.NewPCG(seed, 1000))
 	r.units = []*unit{{r: r, name: "one"}}
-	if random.IntN(2) == 1 {
+	if random.IntN(2) == 1 && !compared() {
 		r.units = append(r.units, &unit{r: r, name: "two"})
 	}
 	r.pg = testenv.OwnPostgresIn(t, r.pgDisk)
 	r.pwire = wire.New(t, fmt.Sprintf("127.0.0.1:%d", r.pg.Port()))
-	r.redis = newPrimary(t, random.IntN(2) == 1 && *runOld == "")
+	r.redis = newPrimary(t, random.IntN(2) == 1 && !compared())
 	r.rdb = r.redis.client(t)
 	r.makeDatabase(crawlers)
 	r.writeConfig()

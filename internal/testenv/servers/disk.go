@@ -1,7 +1,6 @@
 package servers
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,16 +11,16 @@ import (
 const diskPrefix = "disk-"
 
 // Disk mounts a file system of so many MiB, which can be filled without harm to others, and returns its folder. Only root may
-// mount. It is gone after Close.
-func (e *Env) Disk(mib int) (string, error) {
-	dir, err := os.MkdirTemp(e.dir, diskPrefix)
+// mount. Who made it removes it; where that was killed, the next Env does.
+func (e *Env) Disk(mib int) (dir string, remove func() error, err error) {
+	dir, err = os.MkdirTemp(e.dir, diskPrefix)
 	if err != nil {
-		return "", fmt.Errorf("make folder for a disk: %w", err)
+		return "", nil, fmt.Errorf("make folder for a disk: %w", err)
 	}
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dm,mode=0711", mib)); err != nil {
-		return "", fmt.Errorf("mount a disk: %w", err)
+		return "", nil, fmt.Errorf("mount a disk: %w", err)
 	}
-	return dir, e.onClose(func(context.Context) error { return unmount(dir) })
+	return dir, func() error { return unmount(dir) }, nil
 }
 
 func unmount(dir string) error {
