@@ -38,8 +38,8 @@ test-long: setup ## soaks, long fuzzing, nightly things (FUZZ=10m for each targe
 	CRAWLKEEPER_TEST_LONG=1 go test -race -timeout 3h $(PACKAGES)
 	./internal/tools/fuzz.sh $(or $(FUZZ),10m)
 
-chaos: setup ## break everything at random, storm after storm (FOR=5m, SEED=7 for that one again, STORM=60s, CRAWLERS=30)
-	go test -race -count=1 -timeout 0 -run 'TestBreaker$$' ./internal/chaos -args -for $(or $(FOR),5m) -seed $(or $(SEED),0) -storm $(or $(STORM),60s) -crawlers $(or $(CRAWLERS),30)
+chaos: setup ## break everything at random, storm after storm (FOR=5m, SEED=7 for that one again, STORM=60s, CRAWLERS=30, ONLY=redis)
+	go test -race -count=1 -timeout 0 -run 'TestBreaker$$' ./internal/chaos -args -for $(or $(FOR),5m) -seed $(or $(SEED),0) -storm $(or $(STORM),60s) -crawlers $(or $(CRAWLERS),30) -only '$(ONLY)'
 
 lint: ## formatting, vet, golangci-lint, modernisations, generated code
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "gofmt would change:"; gofmt -l $$(git ls-files '*.go'); exit 1; }

@@ -336,7 +336,9 @@ func (r *round) calm(when string) bool {
 			return false
 		}
 	}
-	r.measure("whole again "+when, 5*time.Second, r.now()-began, "")
+	if r.stormCtx != nil {
+		r.measure("whole again "+when, 5*time.Second, r.now()-began, "")
+	}
 	return true
 }
 

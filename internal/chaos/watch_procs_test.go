@@ -39,15 +39,18 @@ func (r *round) fair(n need) bool {
 	return false
 }
 
-// stopwatch measures fair time between the looks of one watcher. A look that comes late counts as a second.
+// lateLook is when a look comes so late that this process did not get the processor: then managers and servers did not either.
+const lateLook = time.Second
+
+// stopwatch measures fair time between the looks of one watcher. Before a look that comes late time was not fair.
 type stopwatch struct {
 	last time.Time
 	was  bool
 }
 
 func (s *stopwatch) lap(fair bool) time.Duration {
-	d := min(time.Since(s.last), time.Second)
-	if s.last.IsZero() || !s.was || !fair {
+	d := time.Since(s.last)
+	if s.last.IsZero() || !s.was || !fair || d > lateLook {
 		d = 0
 	}
 	s.last, s.was = time.Now(), fair
