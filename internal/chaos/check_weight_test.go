@@ -21,8 +21,10 @@ func (r *round) weigh() weight {
 	defer cancel()
 	var w weight
 	var holder status.Holder
-	if err := json.Unmarshal([]byte(r.rdb.Get(ctx, "crawler:manager").Val()), &holder); err != nil {
-		r.violated("8 the manager can be asked", "", err.Error())
+	if !until(ctx, 30*time.Second, func() bool {
+		return json.Unmarshal([]byte(r.rdb.Get(ctx, "crawler:manager").Val()), &holder) == nil
+	}) {
+		r.violated("8 the manager can be asked", "", "there is no key")
 		return w
 	}
 	w.pid, w.threads = holder.Pid, threadsOf(holder.Pid)

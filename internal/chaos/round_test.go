@@ -68,6 +68,7 @@ type round struct {
 	wanted   map[string]bool                // guarded by mu; sources that exist: whether they want a crawler
 	settling map[string]time.Time           // guarded by mu; sources whose wish is on its way; until when
 	leaders  map[string]proc                // guarded by mu; the living leader of each source, as last seen
+	sighted  time.Duration                  // guarded by mu; when leaders were last looked for
 	seen     map[string]sighting            // guarded by mu; by process id, every leader that was ever seen
 	hurt     map[string]injury              // guarded by mu; by process id, what the breaker did to it
 	skews    []time.Duration                // guarded by mu; by how much the wall clock was ever set

@@ -90,7 +90,7 @@ func (r *round) watchProcs(ctx context.Context) {
 func (r *round) sight(leaders map[string]proc, at time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.leaders = leaders
+	r.leaders, r.sighted = leaders, at
 	for _, p := range leaders {
 		s, ok := r.seen[p.id]
 		if !ok {

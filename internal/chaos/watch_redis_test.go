@@ -70,6 +70,10 @@ func (r *round) checkTruth(fields map[string]string, written time.Duration) {
 		return
 	}
 	r.mu.Lock()
+	if r.now()-r.sighted > 500*time.Millisecond {
+		r.mu.Unlock()
+		return // who is alive is not known well enough
+	}
 	ages := make(map[string]time.Duration)
 	last := make(map[string]time.Duration) // by source and pid
 	for _, s := range r.seen {
@@ -83,7 +87,7 @@ func (r *round) checkTruth(fields map[string]string, written time.Duration) {
 		}
 		leader, up := r.leaders[code]
 		switch seen, known := last[fmt.Sprint(code, " ", record.Pid)]; {
-		case record.Pid == 0 && up:
+		case record.Pid == 0 && up && (incarnation{leader.pid, leader.start}).lives():
 			ages[code] = written - r.seen[leader.id].first
 		case record.Pid != 0 && record.Pid != leader.pid && known:
 			ages[code] = written - seen
