@@ -30,7 +30,7 @@ func (r *round) checkMissed(ticks []tick) {
 			continue
 		}
 		from, to := before.taken.Sub(r.began)-lag, k.taken.Sub(r.began)
-		if !r.wellBetween(k.code, from, to) {
+		if r.starvedBetween(from-time.Second, to) || !r.wellBetween(k.code, from, to) {
 			continue
 		}
 		r.count("gaps between two ticks that were judged")

@@ -123,6 +123,10 @@ func (r *round) ask(action string, sources any) map[string]any {
 			}
 		}
 	}
+	if r.starvedBetween(began, r.now()) {
+		r.count("times that were not judged, as the machine was too busy")
+		return nil
+	}
 	r.violated("7 a command is answered", id, string(text))
 	return nil
 }
@@ -147,7 +151,7 @@ func (r *round) judge(action, id string, reply map[string]any, sent time.Time) {
 // disturbed tells whether Redis or a manager is, or was since shortly before a moment, not well.
 func (r *round) disturbed(moment time.Duration) bool {
 	moment -= slack * time.Second
-	if !r.fair(needRedis) || time.Duration(r.rserver.since.Load()) > moment {
+	if r.starvedBetween(moment, r.now()) || !r.fair(needRedis) || time.Duration(r.rserver.since.Load()) > moment {
 		return true
 	}
 	for _, u := range r.units {

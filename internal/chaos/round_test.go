@@ -25,7 +25,7 @@ import (
 const (
 	stopTimeout = 2 * time.Second
 	statusTTL   = 6 * time.Second
-	calmWithin  = 2 * time.Minute // a storm must have calmed down by then
+	calmWithin  = 5 * time.Minute // a storm must have calmed down by then
 	quietFor    = 8 * time.Second // what is looked at in peace
 )
 
@@ -72,6 +72,7 @@ type round struct {
 	seen     map[string]sighting            // guarded by mu; by process id, every leader that was ever seen
 	hurt     map[string]injury              // guarded by mu; by process id, what the breaker did to it
 	skews    []time.Duration                // guarded by mu; by how much the wall clock was ever set
+	starved  []span                         // guarded by mu; when this process did not get the processor
 	rough    []time.Duration                // guarded by mu; looks at Redis at which it, or the manager, was not well
 	touched  map[string][]time.Duration     // guarded by mu; by source, when somebody wanted something of it
 	reshaped map[string]bool                // guarded by mu; sources whose interval is not what it was
@@ -394,6 +395,10 @@ func (r *round) violated(check, who, what string) {
 
 // measure notes how long something took that has a bound.
 func (r *round) measure(check string, bound, took time.Duration, who string) {
+	if took > bound && r.starvedBetween(r.now()-took, r.now()) {
+		r.count("times that were not judged, as the machine was too busy")
+		return
+	}
 	r.mu.Lock()
 	w := r.report.worst[check]
 	w.bound, w.count, w.fair = bound, w.count+1, max(w.fair, took)

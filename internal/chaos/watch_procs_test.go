@@ -62,9 +62,16 @@ func (r *round) watchProcs(ctx context.Context) {
 	c := r.census
 	var watch stopwatch
 	trees := make(map[uint64]string) // the source of each tree that ever was
+	last := r.now()
 	for sleep(ctx, 100*time.Millisecond) {
 		procs := c.take()
 		at := r.now()
+		if at-last > lateLook {
+			r.mu.Lock()
+			r.starved = append(r.starved, span{"", last, at})
+			r.mu.Unlock()
+		}
+		last = at
 		alive, leaders := make(map[uint64][]proc), make(map[string]proc)
 		led := make(map[uint64]bool)
 		for _, p := range procs {
@@ -157,9 +164,16 @@ func anyLives(members []proc) bool {
 	return false
 }
 
+// starvedBetween tells whether this process, and so probably all others of the round, did not get the processor for a while.
+func (r *round) starvedBetween(from, to time.Duration) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.starved, func(s span) bool { return s.to > from && s.from < to })
+}
+
 // stoppedLately tells whether some manager is stopped, or was until a moment ago.
 func (r *round) stoppedLately() bool {
-	return slices.ContainsFunc(r.units, (*unit).frozen)
+	return r.starvedBetween(r.now()-slack*time.Second, r.now()) || slices.ContainsFunc(r.units, (*unit).frozen)
 }
 
 // keyLostLately tells whether Redis forgot the key of a manager that lives a moment ago: until that one's next beat there
