@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -263,15 +264,33 @@ func (r *round) run() *report {
 	if r.old == nil && !r.bringBack() || !r.calm("after the storm") && r.old == nil {
 		return r.report
 	}
-	quiet := r.now()
-	sleep(ctx, quietFor) // the time that is judged: ticks come in it
-	r.checkQuiet(quiet, r.now())
+	r.beQuiet(ctx)
 	if r.old == nil {
 		r.checkWeight(before, r.weigh())
 	}
 	r.stopAll(&units)
 	r.checkEnd()
 	return r.report
+}
+
+// beQuiet looks at some time in which nothing is broken, also not by a machine that is too busy: ticks come in it.
+func (r *round) beQuiet(ctx context.Context) {
+	for range 10 {
+		from := r.now()
+		if sleep(ctx, quietFor); !r.roughBetween(from, r.now()) {
+			r.checkQuiet(from, r.now())
+			return
+		}
+	}
+	r.count("calms that were not judged, as the machine was too busy")
+}
+
+// roughBetween tells whether Redis or the manager was not well at some look, or this process did not get to look.
+func (r *round) roughBetween(from, to time.Duration) bool {
+	r.mu.Lock()
+	rough := slices.ContainsFunc(r.rough, func(at time.Duration) bool { return at > from && at < to })
+	r.mu.Unlock()
+	return rough || r.starvedBetween(from, to)
 }
 
 // endAll ends what is left of this round's crawlers: where something is broken, it must not burden the machine.
