@@ -64,6 +64,7 @@ func (r *round) starve(u *unit, hold time.Duration) {
 	}
 	none := was
 	none.Cur = 5
+	u.starved.Store(int64(pid))
 	_ = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &none, nil)
 	r.wait(hold)
 	if (incarnation{pid, start}).lives() {

@@ -30,6 +30,7 @@ type unit struct {
 	askedAt  time.Time        // guarded by mu
 	stopped  bool             // guarded by mu; by SIGSTOP
 	changed  time.Time        // guarded by mu; when it was last started, ended, stopped or continued
+	starved  atomic.Int64     // pid of the last one that had no descriptor to open
 	refusals atomic.Int64     // of a database that was not migrated
 	froze    time.Time        // guarded by mu; when it was last stopped or continued
 }
@@ -74,7 +75,7 @@ func (u *unit) start() error {
 // ended judges an end: nobody but a signal ends a manager, except with a reason and a status that is not 0.
 func (u *unit) ended() {
 	u.mu.Lock()
-	state, asked, took, number := u.program.State(), u.asked, time.Since(u.askedAt), u.number
+	state, asked, took, number, pid := u.program.State(), u.asked, time.Since(u.askedAt), u.number, u.pid
 	u.pid, u.stopped, u.changed = 0, false, time.Now()
 	u.mu.Unlock()
 	u.r.note("manager", u.name, "ended: "+state.String())
@@ -88,6 +89,8 @@ func (u *unit) ended() {
 	case status.Exited() && status.ExitStatus() == 2 && u.r.unmigrated.Load() > 0 && bytes.Contains(u.lastLine(number), []byte("the database is not migrated")):
 		u.r.count("managers that refused a database that was not migrated")
 		u.refusals.Add(1)
+	case status.Exited() && status.ExitStatus() == 1 && u.starved.Load() == int64(pid) && bytes.Contains(u.lastLine(number), []byte("too many open files")):
+		u.r.count("managers that could not start without descriptors, and said so")
 	case asked == syscall.SIGTERM && status.Signaled() && len(u.lastLine(number)) == 0:
 		u.r.count("managers that were ended before they began")
 	default:
