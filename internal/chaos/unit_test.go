@@ -30,6 +30,7 @@ type unit struct {
 	askedAt  time.Time        // guarded by mu
 	stopped  bool             // guarded by mu; by SIGSTOP
 	changed  time.Time        // guarded by mu; when it was last started, ended, stopped or continued
+	termed   atomic.Int64     // pid of the last one that was sent SIGTERM
 	starved  atomic.Int64     // pid of the last one that had no descriptor to open
 	refusals atomic.Int64     // of a database that was not migrated
 	froze    time.Time        // guarded by mu; when it was last stopped or continued
@@ -82,6 +83,7 @@ func (u *unit) ended() {
 	status, _ := state.Sys().(syscall.WaitStatus)
 	switch {
 	case asked == syscall.SIGKILL && status.Signaled():
+	case asked == syscall.SIGKILL && u.termed.Load() == int64(pid) && status.Exited() && status.ExitStatus() == 0: // it was faster
 	case asked == syscall.SIGTERM && status.Exited() && status.ExitStatus() == 0:
 		u.r.measure("9 a manager ends on SIGTERM", stopTimeout+4*time.Second, took, u.name)
 	case status.Exited() && status.ExitStatus() == 1 && bytes.Contains(u.lastLine(number), []byte("another manager has taken over")):
@@ -117,6 +119,9 @@ func (u *unit) signal(sig syscall.Signal) bool {
 	}
 	switch sig {
 	case syscall.SIGKILL, syscall.SIGTERM:
+		if sig == syscall.SIGTERM {
+			u.termed.Store(int64(u.pid))
+		}
 		if u.asked != syscall.SIGKILL {
 			u.asked, u.askedAt = sig, time.Now()
 		}

@@ -40,7 +40,7 @@ func (r *round) fair(n need) bool {
 }
 
 // lateLook is when a look comes so late that this process did not get the processor: then managers and servers did not either.
-const lateLook = time.Second
+const lateLook = 500 * time.Millisecond
 
 // stopwatch measures fair time between the looks of one watcher. Before a look that comes late time was not fair.
 type stopwatch struct {
