@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"time"
 
 	"crawlkeeper/sql"
@@ -27,8 +28,10 @@ func (m *Manager) take(ctx context.Context) ([]uint32, error) {
 		return nil, err
 	}
 	left, err := m.lease.Take(ctx)
-	if last := m.spawner.LastReign(); last != 0 { // its key may have been lost before we could read it
-		left = append(left, last)
+	for _, last := range m.spawner.LastReign() { // its key may have been lost before we could read it
+		if !slices.Contains(left, last) {
+			left = append(left, last)
+		}
 	}
 	return left, err
 }
@@ -38,9 +41,9 @@ func (m *Manager) prepare(ctx context.Context, left []uint32) error {
 	if err := m.refuseOldManager(ctx); err != nil {
 		return err
 	}
-	m.sweepLost(ctx, left)
-	if err := m.spawner.Reign(); err != nil {
-		m.Logger.Warn("if this manager is killed, one of another name may not find what it leaves", "error", err)
+	m.reign(left...) // first: one that does not know yet that it is deposed starts nothing that the sweep would miss
+	if m.sweepLost(ctx, left) {
+		m.reign()
 	}
 	for {
 		var err error
@@ -142,12 +145,21 @@ func (m *Manager) endLost(ctx context.Context, left ...uint32) process.Report {
 	return report
 }
 
-func (m *Manager) sweepLost(ctx context.Context, left []uint32) {
+// sweepLost returns whether nothing is left.
+func (m *Manager) sweepLost(ctx context.Context, left []uint32) bool {
 	report := m.endLost(ctx, left...)
-	if len(report.Left) == 0 { // nobody needs what was taken for them any more
-		m.returnLost(ctx, left)
-	} else {
+	if len(report.Left) > 0 {
 		m.Logger.Error("processes that an earlier manager left cannot be ended", "processes", fmt.Sprint(report.Left))
+		return false
+	}
+	m.returnLost(ctx, left) // nobody needs what was taken for them any more
+	return true
+}
+
+// reign says on this host that this manager is the active one.
+func (m *Manager) reign(unswept ...uint32) {
+	if err := m.spawner.Reign(unswept...); err != nil {
+		m.Logger.Warn("if this manager is killed, one of another name may not find what it leaves", "error", err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"crawlkeeper/control"
 	"crawlkeeper/worker/process"
 )
 
@@ -59,6 +60,36 @@ func TestTheSecondMarkKnowsBetter(t *testing.T) {
 		defer b.mu.Unlock()
 		if len(b.marks) != 2 || !b.marks[0].Ended.Equal(held) || !b.marks[1].Ended.Equal(held.Add(time.Second)) {
 			t.Errorf("marks %+v", b.marks)
+		}
+	})
+}
+
+// A mark that is bounded leaves a run open. The next crawler's end, in the time until the second mark, must not take it.
+func TestTheNextEndLeavesARunToItsOwn(t *testing.T) {
+	t.Parallel()
+	fleetBubble(t, func(b *bench) {
+		b.track("a")
+		held := time.Now()
+		var sure atomic.Bool
+		b.bound = func(at time.Time) time.Time {
+			if sure.Load() {
+				return at
+			}
+			return held
+		}
+		b.poll(row("a", 60))
+		time.Sleep(time.Second)
+		b.crash("a")
+		first := time.Now()
+		sure.Store(true)
+		b.do(control.Command{Action: control.ActionRestart, Sources: []string{"a"}}) // ends the backoff
+		time.Sleep(secondMark / 2)
+		b.crash("a")
+		synctest.Wait()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if n := len(b.marks); n != 3 || !b.marks[n-2].Ended.Equal(first) || !b.marks[n-1].Ended.Equal(time.Now()) {
+			t.Errorf("marks %+v: want the first end told anew before the second", b.marks)
 		}
 	})
 }

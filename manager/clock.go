@@ -18,6 +18,9 @@ type clock struct {
 	skew  func() time.Duration // added to the wall clock; nil adds nothing
 }
 
+// builtInSkew is set in builds for tests of the whole program alone (see clock_skew.go).
+var builtInSkew func() time.Duration
+
 func (c clock) now() moment { return c.moment(time.Now()) }
 
 // moment takes what time.Now has returned.

@@ -113,6 +113,9 @@ func (f *fleet) init() {
 	f.kill = make(chan struct{})
 	f.killAll = sync.OnceFunc(func() { close(f.kill) })
 	f.clock.began = time.Now()
+	if f.clock.skew == nil {
+		f.clock.skew = builtInSkew
+	}
 	f.offset = f.clock.now().offset()
 	f.sources = map[string]*source{}
 	f.adapters = map[string]*configs.Adapter{}

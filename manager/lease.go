@@ -46,6 +46,9 @@ type lease struct {
 	// knows tells whether a fingerprint was made in our pid namespace by a manager of this name.
 	knows func(name string, fingerprint uint32) bool
 
+	deposed func() bool // tells whether another manager on this host has taken our place; nil: nobody can
+	reign   func()      // says on this host that the place is ours
+
 	heldAt atomic.Int64 // wall clock in ns, before the last beat by which the key was ours
 	lost   atomic.Bool  // it was found in other hands
 
@@ -173,6 +176,9 @@ func (l *lease) Run(ctx context.Context) error {
 			l.lost.Store(true)
 			return fmt.Errorf("%w: the key %s is held by %s", ErrOtherHands, l.key, l.read(now))
 		}
+		if err == nil && l.deposed != nil && l.deposed() {
+			l.reign() // who took our place lost it again
+		}
 		if up := err == nil; up != wasUp && ctx.Err() == nil {
 			wasUp = up
 			if up {
@@ -199,16 +205,26 @@ func (l *lease) late() bool {
 	return process.SinceBoot()-time.Duration(l.beat.Load()) > l.ttl
 }
 
-// Gate waits while it is not known whether the key is still ours. A Redis that does not answer is no reason to wait.
+// Gate waits while it is not known whether the key is still ours, and when a successor on this host says that it is not: the
+// key may have expired while Redis was away, and a start would be behind the successor's sweep. A Redis that does not answer
+// is no reason to wait.
 func (l *lease) Gate(ctx context.Context) error {
-	for l.late() {
+	for {
+		var wait time.Duration
+		switch {
+		case l.late():
+			wait = 10 * time.Millisecond
+		case l.deposed != nil && l.deposed():
+			wait = 100 * time.Millisecond
+		default:
+			return ctx.Err()
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(10 * time.Millisecond):
+		case <-time.After(wait):
 		}
 	}
-	return ctx.Err()
 }
 
 // Release gives the key back, if it is still ours.

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"crawlkeeper/worker/process"
 )
 
 // answers is a Redis that says what a function says; nothing goes over a network.
@@ -61,6 +64,37 @@ func TestAfterAnOutageTheKeyIsReadSoon(t *testing.T) {
 		}
 		if late := time.Since(began) - back; late < 0 || late > retryEvery {
 			t.Errorf("it noticed %v after Redis was back", late)
+		}
+	})
+}
+
+// The key may expire while Redis is away. A successor on the same host is known by what it wrote there: nothing is started
+// from then on, until the key is found to be ours after all.
+func TestWhoIsDeposedOnThisHostStartsNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		const every, back = time.Second, 3500 * time.Millisecond
+		client := redisOf(func() (string, error) {
+			if time.Since(began) < back {
+				return "", errors.New("away")
+			}
+			return taken, nil
+		})
+		defer client.Close()
+		var deposed atomic.Bool
+		deposed.Store(true)
+		l := &lease{
+			client: client, key: "k", every: every, ttl: time.Minute, logger: slog.New(slog.DiscardHandler),
+			deposed: deposed.Load, reign: func() { deposed.Store(false) },
+		}
+		l.beat.Store(int64(process.SinceBoot()))
+		go l.Run(t.Context())
+		if err := l.Gate(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if waited := time.Since(began); waited < back || waited > back+every {
+			t.Errorf("a start waited for %v, want until the key is ours again", waited)
 		}
 	})
 }

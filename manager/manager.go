@@ -97,7 +97,7 @@ func New(o Options) (*Manager, error) {
 	m.replies = control.NewReplier(control.ReplierOptions{Client: o.Redis, Channel: conf.Redis.Replies(), Manager: conf.Manager.Name, Logger: o.Logger})
 	m.events = status.NewPublisher(status.PublisherOptions{Client: o.Redis, Channel: conf.Redis.Events(), Dropped: m.metrics.EventsDropped, Logger: o.Logger})
 	m.lease = &lease{
-		client: o.Redis, key: conf.Redis.ManagerKey(), knows: m.spawner.Knows,
+		client: o.Redis, key: conf.Redis.ManagerKey(), knows: m.spawner.Knows, deposed: m.spawner.Deposed, reign: func() { m.reign() },
 		every: conf.Manager.StatusInterval, ttl: conf.Manager.StatusTTL, rhythm: m.rhythm, logger: o.Logger,
 	}
 	m.lists = newLists(o.Redis, conf.Redis, o.Logger)

@@ -26,6 +26,13 @@ type identity struct {
 // secondMark is when the runs of a crawler that ended are marked again: one may have been opened in its last moment.
 const secondMark = 5 * time.Second
 
+// A run may become visible late, or a mark may have been bounded: then the next end must not take it. So each mark is said
+// together with the ends that came shortly before it.
+const (
+	recentEnds = time.Minute
+	mostRecent = 8
+)
+
 // observer writes down what a worker does, and runs the hooks. Its methods are called by the worker's goroutine, Before by one
 // for which that waits.
 type observer struct {
@@ -33,6 +40,13 @@ type observer struct {
 	s    *source
 	plan *plan               // of the last process; nil: it has no hooks
 	now  *worker.Incarnation // the one that runs, where it has hooks
+	ends []end               // the recent ones, the oldest first
+}
+
+// end is what marks the runs of a crawler that ended.
+type end struct {
+	mark sql.Mark  // without bound
+	at   time.Time // monotonic
 }
 
 // Moved publishes a change of phase.
@@ -117,17 +131,25 @@ func (o observer) tellHealth(m worker.Move) {
 	}
 }
 
-// mark marks the runs that the crawler left open: now, and again a little later.
+// mark marks the runs that the crawler left open: now, and again a little later. Each run gets the first end after its start.
 func (o *observer) mark(i worker.Incarnation) {
-	m := sql.Mark{
-		Source: i.Source, Ended: o.f.bound(i.EndedAt), FinishedAt: i.EndedAt,
+	now := time.Now()
+	o.ends = slices.DeleteFunc(o.ends, func(e end) bool { return now.Sub(e.at) > recentEnds })
+	o.ends = append(o.ends[max(0, len(o.ends)+1-mostRecent):], end{sql.Mark{
+		Source: i.Source, Ended: i.EndedAt, FinishedAt: i.EndedAt,
 		Error: fmt.Sprintf("%s %s)", interruption(o.f.interruptedText, i.Cause), i.Exit),
+	}, now})
+	ends := slices.Clone(o.ends)
+	o.f.markAll(ends)
+	time.AfterFunc(secondMark, func() { o.f.markAll(ends) }) // by then it may be known that the key was ours all the time
+}
+
+func (f *fleet) markAll(ends []end) {
+	for _, e := range ends {
+		m := e.mark
+		m.Ended = f.bound(m.Ended)
+		f.journal.Mark(m)
 	}
-	o.f.journal.Mark(m)
-	time.AfterFunc(secondMark, func() {
-		m.Ended = o.f.bound(i.EndedAt) // by now it may be known that the key was ours all the time
-		o.f.journal.Mark(m)
-	})
 }
 
 func (o *observer) tellEnd(i worker.Incarnation) {

@@ -19,11 +19,13 @@ var (
 	runOf   = flag.Int("crawlers", longCrawlers, "how `many` crawlers a round of -for has")
 	runLong = flag.Duration("storm", longStorm, "the `length` of a storm of -for")
 	runOld  = flag.String("old", "", "break the old manager instead, whose package oldcrawl is in this `folder`")
+	runLike = flag.Bool("like-old", false, "only what -old breaks too, so that the two can be compared")
+	runOnly = flag.String("only", "", "only faults whose kind this regular `expression` fits")
 	runSeed = flag.Uint64("seed", 0, "the first round's `seed`; 0 takes a new one")
 )
 
 // seeds are of rounds that are short enough for every day. Those that once failed stay.
-var seeds = []uint64{1, 2}
+var seeds = []uint64{1, 2, 101}
 
 const (
 	dailyStorm, dailyCrawlers = 10 * time.Second, 5

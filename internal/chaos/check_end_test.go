@@ -52,6 +52,9 @@ func (r *round) checkTwice(ticks []tick) {
 		if k.Trigger == "manual" || k.Due.IsZero() {
 			continue
 		}
+		if off := k.taken.Sub(k.Due); off < -time.Second || off > 50*time.Second {
+			r.count("ticks whose due time is of a clock that was set")
+		}
 		key := due{k.code, k.Due.UnixNano()}
 		before, twice := first[key]
 		first[key] = k
@@ -73,16 +76,9 @@ func (r *round) lostBetween(from, to time.Duration) bool {
 func (r *round) checkQuiet(from, to time.Duration) {
 	ticks := r.ticks()
 	r.checkTwice(ticks)
-	intervals := make(map[string]time.Duration)
-	rows, err := r.db.Query(r.t.Context(), `select code, interval_seconds from sources`)
-	if err != nil {
-		r.t.Error(err)
+	intervals, ok := r.intervals()
+	if !ok {
 		return
-	}
-	var code string
-	var seconds int
-	if _, err := pgx.ForEachRow(rows, []any{&code, &seconds}, func() error { intervals[code] = time.Duration(seconds) * time.Second; return nil }); err != nil {
-		r.t.Error(err)
 	}
 	last := make(map[string]tick)
 	for _, k := range ticks {
@@ -92,16 +88,39 @@ func (r *round) checkQuiet(from, to time.Duration) {
 		before, ok := last[k.code]
 		last[k.code] = k
 		every := intervals[k.code]
-		if ok && k.Due.Sub(before.Due) > every+every/2 && before.taken.Before(before.Due.Add(every-100*time.Millisecond)) {
+		if ok && k.Due.Sub(before.Due) > every+every/2 && r.lag(before) < every-100*time.Millisecond {
 			r.violated("3 no due time is missing", k.code, fmt.Sprintf("after %v (taken %v) came %v, every %v", before.Due, before.taken, k.Due, every))
 		}
 	}
 	for code := range intervals {
-		if _, ok := last[code]; !ok {
+		if _, ok := last[code]; ok {
+			continue
+		}
+		if r.rdb.LLen(r.t.Context(), "crawler:"+code+":start_urls").Val() > 0 {
+			r.count("crawlers that took no tick in the calm, although one waited")
+		} else {
 			r.violated("3 each source gets ticks", code, fmt.Sprintf("none in %v", to-from))
 		}
 	}
+	r.checkMissed(ticks)
 }
+
+// lag is how long after its due time a tick was taken. Names of due times keep the wall clock of when their source was last
+// anchored: of all that this clock showed the best fit counts.
+func (r *round) lag(k tick) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	best := k.taken.Sub(k.Due)
+	for _, skew := range r.skews {
+		if lag := k.taken.Sub(k.Due.Add(-skew)); lag >= -slackOfClocks && (lag < best || best < -slackOfClocks) {
+			best = lag
+		}
+	}
+	return best
+}
+
+// slackOfClocks is how far a manager's clock is from the crawler's, which reads it later.
+const slackOfClocks = 100 * time.Millisecond
 
 // rules are questions to the database whose answer is: none. Each returns who and what.
 var rules = map[string]string{
@@ -113,11 +132,12 @@ var rules = map[string]string{
 	// What is opened in a crawler's last moment, while the manager ends too, is for the next manager to mark.
 	"4 no run is open at the end": `select r.id::text, source_code || ' ' || r.process || ' began ' || r.started_at || ', it ended ' || p.ended_at from crawl_runs r
 		join crawl_processes p on p.id::text = r.process where r.status = 'running' and r.started_at < p.ended_at - interval '1 second'`,
-	"5 no row is open at the end":           `select id::text, source || ' ' || status from crawl_processes where status <> 'exited'`,
-	"5 each row has a cause and its time":   `select id::text, source from crawl_processes where cause is null or ended_at is null or ended_at < started_at`,
-	"7 a restart happens once":              `select asked_by || ' ' || source, count(*) || ' times' from crawl_processes where cause = 'restarted' and asked_by like 'chaos-%' group by asked_by, source having count(*) > 1`,
-	"7 garbage changes nothing":             `select id::text, source from crawl_processes where asked_by = 'garbage'`,
-	"5 nothing else is written by managers": `select id::text, source from crawl_processes where kind <> 'crawler'`,
+	"5 no row is open at the end":                 `select id::text, source || ' ' || status from crawl_processes where status <> 'exited'`,
+	"5 each row has a cause and its time":         `select id::text, source from crawl_processes where cause is null or ended_at is null or ended_at < started_at`,
+	"7 a restart happens once":                    `select asked_by || ' ' || source, count(*) || ' times' from crawl_processes where cause = 'restarted' and asked_by like 'chaos-%' group by asked_by, source having count(*) > 1`,
+	"7 garbage changes nothing":                   `select id::text, source from crawl_processes where asked_by = 'garbage'`,
+	"5 a row is accepted before its process runs": `select id::text, source || ' was queued ' || queued_at - started_at || ' after its start' from crawl_processes where queued_at > started_at`,
+	"5 nothing else is written by managers":       `select id::text, source from crawl_processes where kind <> 'crawler'`,
 }
 
 // checkEnd looks at what is left when all managers have ended.
@@ -156,6 +176,8 @@ func (r *round) checkEnd() {
 		}
 	}
 	r.checkRows(ctx)
+	r.checkLines(ctx)
+	r.checkRestarts(ctx)
 }
 
 // checkRows holds what was seen, and what the breaker did, against the rows.
@@ -202,8 +224,16 @@ func (r *round) checkRows(ctx context.Context) {
 
 // killedAround tells whether a manager was killed, or ended while it could not write, soon after somebody was seen.
 func (r *round) killedAround(first, last time.Duration) bool {
+	const near = 5 * time.Second
+	until := last + near // until when what is to be written may wait
+	for _, s := range r.faults {
+		if strings.HasPrefix(s.kind, "postgres/") && s.from < last+near {
+			until = max(until, s.to+near)
+		}
+	}
 	return slices.ContainsFunc(r.faults, func(s span) bool {
-		return strings.HasPrefix(s.kind, "manager/") && s.to > first-5*time.Second && s.from < last+5*time.Second
+		kills := strings.HasPrefix(s.kind, "manager/") || s.kind == "postgres/a failed migration"
+		return kills && s.to > first-near && s.from < until
 	})
 }
 
@@ -214,12 +244,17 @@ type weight struct {
 	threads                   int
 	keys                      []string
 	temp                      int
+	dropped                   float64 // rows and lines beyond the journal's bound
+	counts                    bool    // whether that is counted at all
 }
 
 // checkWeight compares a manager after the storm with one before.
 func (r *round) checkWeight(before, after weight) {
 	r.note("weight", "before", fmt.Sprintf("%+v", before))
 	r.note("weight", "after", fmt.Sprintf("%+v", after))
+	if !after.counts || after.dropped > 0 { // storms are far too small to reach the bound
+		r.violated("5 nothing is dropped within the journal's bound", "", fmt.Sprintf("%v dropped, counted: %t", after.dropped, after.counts))
+	}
 	// What a killed manager had for its crawlers stays until one of its name is active again, not only a standby.
 	others := float64((len(r.units) - 1) * (len(r.wanted) + 1))
 	for what, pair := range map[string][3]float64{ // before, after, what may come on top

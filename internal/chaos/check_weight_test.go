@@ -21,13 +21,17 @@ func (r *round) weigh() weight {
 	defer cancel()
 	var w weight
 	var holder status.Holder
-	if err := json.Unmarshal([]byte(r.rdb.Get(ctx, "crawler:manager").Val()), &holder); err != nil {
-		r.violated("8 the manager can be asked", "", err.Error())
+	if !until(ctx, 30*time.Second, func() bool {
+		return json.Unmarshal([]byte(r.rdb.Get(ctx, "crawler:manager").Val()), &holder) == nil
+	}) {
+		r.violated("8 the manager can be asked", "", "there is no key")
 		return w
 	}
 	w.pid, w.threads = holder.Pid, threadsOf(holder.Pid)
 	metrics := fetch(ctx, "http://"+holder.HTTP+"/metrics")
 	w.goroutines, w.files, w.memory = metrics["go_goroutines"], metrics["process_open_fds"], metrics["process_resident_memory_bytes"]
+	w.dropped = metrics[`crawlkeeper_journal_dropped_total{kind="process"}`] + metrics[`crawlkeeper_journal_dropped_total{kind="log"}`]
+	_, w.counts = metrics[`crawlkeeper_journal_dropped_total{kind="log"}`]
 	keys := r.rdb.Keys(ctx, "*").Val()
 	w.keys = slices.DeleteFunc(keys, func(key string) bool { return strings.HasSuffix(key, ":start_urls") }) // ticks come and go
 	slices.Sort(w.keys)

@@ -91,7 +91,13 @@ func (r *round) ask(action string, sources any) map[string]any {
 		defer r.mu.Unlock()
 		delete(r.replies, id)
 	}()
-	calm, began := !r.disturbed(r.now()), r.now()
+	codes, some := sources.([]string)
+	if !some {
+		codes = r.codes()
+	}
+	r.touch(codes)
+	defer r.touch(codes)
+	calm, began, sent := !r.disturbed(r.now()), r.now(), time.Now()
 	r.note("command", id, string(text))
 	if r.publish(string(text)) == 0 {
 		r.count("commands that nobody heard")
@@ -108,6 +114,7 @@ func (r *round) ask(action string, sources any) map[string]any {
 			}
 			r.count("commands that were answered")
 			r.note("reply", id, fmt.Sprint(reply))
+			r.judge(action, id, reply, sent)
 			return reply
 		case <-time.After(time.Second):
 			if r.disturbed(began) && r.now()-began > 3*time.Second {
@@ -116,14 +123,35 @@ func (r *round) ask(action string, sources any) map[string]any {
 			}
 		}
 	}
+	if r.starvedBetween(began, r.now()) {
+		r.count("times that were not judged, as the machine was too busy")
+		return nil
+	}
 	r.violated("7 a command is answered", id, string(text))
 	return nil
+}
+
+// judge looks at the results of a reply: what was refused says why, and a restart that is done has started somebody.
+func (r *round) judge(action, id string, reply map[string]any, sent time.Time) {
+	results, _ := reply["results"].(map[string]any)
+	for code, result := range results {
+		fields, _ := result.(map[string]any)
+		ok, _ := fields["ok"].(bool)
+		if why, _ := fields["error"].(string); !ok && why == "" {
+			r.violated("7 what is refused says why", id, fmt.Sprint(result))
+		}
+		if ok && action == "restart" {
+			r.mu.Lock()
+			r.asked = append(r.asked, asked{id, code, sent, time.Now()})
+			r.mu.Unlock()
+		}
+	}
 }
 
 // disturbed tells whether Redis or a manager is, or was since shortly before a moment, not well.
 func (r *round) disturbed(moment time.Duration) bool {
 	moment -= slack * time.Second
-	if !r.fair(needRedis) || time.Duration(r.rserver.since.Load()) > moment {
+	if r.starvedBetween(moment, r.now()) || !r.fair(needRedis) || time.Duration(r.rserver.since.Load()) > moment {
 		return true
 	}
 	for _, u := range r.units {

@@ -1,6 +1,9 @@
 package chaos
 
 import (
+	"regexp"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -9,7 +12,21 @@ import (
 
 // allSubjects are all faults there are.
 func allSubjects() []subject {
-	return []subject{managerFaults(), crawlerFaults(), redisFaults(), postgresFaults(), commandFaults(), sourceFaults()}
+	return []subject{managerFaults(), crawlerFaults(), redisFaults(), postgresFaults(), commandFaults(), sourceFaults(), clockFaults(), diskFaults()}
+}
+
+// subjects are those of this round: without what this machine or this round cannot have.
+func (r *round) subjects() []subject {
+	out, only := allSubjects(), regexp.MustCompile(*runOnly)
+	if compared() {
+		out = oldSubjects()
+	}
+	for i := range out {
+		out[i].faults = slices.DeleteFunc(out[i].faults, func(f fault) bool {
+			return !only.MatchString(f.kind) || f.kind == "redis/failover by a sentinel" && r.redis.sentinel == "" || strings.Contains(f.kind, "disk full") && r.pgDisk == ""
+		})
+	}
+	return slices.DeleteFunc(out, func(s subject) bool { return len(s.faults) == 0 })
 }
 
 func managerFaults() subject {
@@ -47,6 +64,7 @@ func (r *round) starve(u *unit, hold time.Duration) {
 	}
 	none := was
 	none.Cur = 5
+	u.starved.Store(int64(pid))
 	_ = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &none, nil)
 	r.wait(hold)
 	if (incarnation{pid, start}).lives() {

@@ -18,15 +18,21 @@ func sourceFaults() subject {
 				st.hold, `update sources set enabled = true where code = any($1)`)
 		}},
 		{"source/deleted, added", 2, 0, 6 * s, func(r *round, st step) {
-			r.change(r.some(st, 5), `delete from sources where code = any($1)`, st.hold,
+			codes := r.some(st, 5)
+			r.reshape(codes)
+			r.change(codes, `delete from sources where code = any($1)`, st.hold,
 				`insert into sources (code, collector, adapter, enabled, interval_seconds)
 				select c, 'news', 'plain', true, 2 from unnest($1::text[]) c on conflict do nothing`)
 		}},
 		{"source/of another adapter", 2, 0, 0, func(r *round, st step) {
-			r.sql(5*s, `update sources set adapter = $2 where code = any($1)`, r.some(st, 3), adapters[st.pick%uint64(len(adapters))])
+			codes := r.some(st, 3)
+			r.touch(codes)
+			r.sql(5*s, `update sources set adapter = $2 where code = any($1)`, codes, adapters[st.pick%uint64(len(adapters))])
 		}},
 		{"source/of another interval", 1, 0, 0, func(r *round, st step) {
-			r.sql(5*s, `update sources set interval_seconds = 2 + $2 % 3 where code = any($1)`, r.some(st, 5), int32(st.pick%3))
+			codes := r.some(st, 5)
+			r.reshape(codes)
+			r.sql(5*s, `update sources set interval_seconds = 2 + $2 % 3 where code = any($1)`, codes, int32(st.pick%3))
 		}},
 		{"source/a hundred added, deleted", 1, 2 * s, 6 * s, func(r *round, st step) {
 			r.sql(5*s, `insert into sources (code, collector, adapter, enabled, interval_seconds)
@@ -48,6 +54,25 @@ func (r *round) some(st step, most int) []string {
 	return codes[:min(1+random.IntN(most), len(codes))]
 }
 
+// touch notes that somebody wants something of sources now.
+func (r *round) touch(codes []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, code := range codes {
+		r.touched[code] = append(r.touched[code], r.now())
+	}
+}
+
+// reshape notes that their intervals will not be what they were.
+func (r *round) reshape(codes []string) {
+	r.touch(codes)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, code := range codes {
+		r.reshaped[code] = true
+	}
+}
+
 // change makes sources want no crawler for a while. What was not done for sure is not judged.
 func (r *round) change(codes []string, begin string, hold time.Duration, end string) {
 	r.unsettle(codes)
@@ -67,6 +92,7 @@ func (r *round) unsettle(codes []string) {
 	defer r.mu.Unlock()
 	for _, code := range codes {
 		r.settling[code] = time.Now().Add(time.Hour)
+		r.touched[code] = append(r.touched[code], r.now())
 	}
 }
 
@@ -76,5 +102,6 @@ func (r *round) want(codes []string, wanted bool) {
 	defer r.mu.Unlock()
 	for _, code := range codes {
 		r.wanted[code], r.settling[code] = wanted, time.Now().Add(settle)
+		r.touched[code] = append(r.touched[code], r.now())
 	}
 }

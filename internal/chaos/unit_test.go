@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -21,15 +22,18 @@ type unit struct {
 	r    *round
 	name string
 
-	mu      sync.Mutex
-	program *servers.Program // guarded by mu; nil while there is none
-	pid     int              // guarded by mu; 0 while there is none
-	number  int              // guarded by mu; of this incarnation
-	asked   syscall.Signal   // guarded by mu; what this incarnation was sent
-	askedAt time.Time        // guarded by mu
-	stopped bool             // guarded by mu; by SIGSTOP
-	changed time.Time        // guarded by mu; when it was last started, ended, stopped or continued
-	froze   time.Time        // guarded by mu; when it was last stopped or continued
+	mu       sync.Mutex
+	program  *servers.Program // guarded by mu; nil while there is none
+	pid      int              // guarded by mu; 0 while there is none
+	number   int              // guarded by mu; of this incarnation
+	asked    syscall.Signal   // guarded by mu; what this incarnation was sent
+	askedAt  time.Time        // guarded by mu
+	stopped  bool             // guarded by mu; by SIGSTOP
+	changed  time.Time        // guarded by mu; when it was last started, ended, stopped or continued
+	termed   atomic.Int64     // pid of the last one that was sent SIGTERM
+	starved  atomic.Int64     // pid of the last one that had no descriptor to open
+	refusals atomic.Int64     // of a database that was not migrated
+	froze    time.Time        // guarded by mu; when it was last stopped or continued
 }
 
 func (u *unit) logFile(number int) string {
@@ -72,17 +76,25 @@ func (u *unit) start() error {
 // ended judges an end: nobody but a signal ends a manager, except with a reason and a status that is not 0.
 func (u *unit) ended() {
 	u.mu.Lock()
-	state, asked, took, number := u.program.State(), u.asked, time.Since(u.askedAt), u.number
+	state, asked, took, number, pid := u.program.State(), u.asked, time.Since(u.askedAt), u.number, u.pid
 	u.pid, u.stopped, u.changed = 0, false, time.Now()
 	u.mu.Unlock()
 	u.r.note("manager", u.name, "ended: "+state.String())
 	status, _ := state.Sys().(syscall.WaitStatus)
 	switch {
 	case asked == syscall.SIGKILL && status.Signaled():
+	case asked == syscall.SIGKILL && u.termed.Load() == int64(pid) && status.Exited() && status.ExitStatus() == 0: // it was faster
 	case asked == syscall.SIGTERM && status.Exited() && status.ExitStatus() == 0:
 		u.r.measure("9 a manager ends on SIGTERM", stopTimeout+4*time.Second, took, u.name)
 	case status.Exited() && status.ExitStatus() == 1 && bytes.Contains(u.lastLine(number), []byte("another manager has taken over")):
 		u.r.count("managers that found their key in other hands")
+	case status.Exited() && status.ExitStatus() == 2 && u.r.unmigrated.Load() > 0 && bytes.Contains(u.lastLine(number), []byte("the database is not migrated")):
+		u.r.count("managers that refused a database that was not migrated")
+		u.refusals.Add(1)
+	case status.Exited() && status.ExitStatus() == 1 && u.starved.Load() == int64(pid) && bytes.Contains(u.lastLine(number), []byte("too many open files")):
+		u.r.count("managers that could not start without descriptors, and said so")
+	case asked == syscall.SIGTERM && status.Signaled() && len(u.lastLine(number)) == 0:
+		u.r.count("managers that were ended before they began")
 	default:
 		u.r.violated("9 a manager ends only when asked", u.name, fmt.Sprintf("%s after %v: %s", state, asked, u.lastLine(number)))
 	}
@@ -90,6 +102,10 @@ func (u *unit) ended() {
 
 func (u *unit) lastLine(number int) []byte {
 	text, _ := os.ReadFile(u.logFile(number))
+	return lastLineOf(text)
+}
+
+func lastLineOf(text []byte) []byte {
 	text = bytes.TrimSpace(text)
 	return text[bytes.LastIndexByte(text, '\n')+1:]
 }
@@ -103,6 +119,9 @@ func (u *unit) signal(sig syscall.Signal) bool {
 	}
 	switch sig {
 	case syscall.SIGKILL, syscall.SIGTERM:
+		if sig == syscall.SIGTERM {
+			u.termed.Store(int64(u.pid))
+		}
 		if u.asked != syscall.SIGKILL {
 			u.asked, u.askedAt = sig, time.Now()
 		}

@@ -24,7 +24,7 @@ UNION ALL SELECT 'closed', id::text, source, id::text FROM crawl_processes WHERE
 // watchPostgres looks at rows, past the wire.
 func (r *round) watchPostgres(ctx context.Context) {
 	var watch stopwatch
-	for sleep(ctx, 500*time.Millisecond) {
+	for sleep(ctx, 300*time.Millisecond) {
 		rows, err := r.readRows(ctx)
 		fair := watch.lap(err == nil && r.fair(needRedis|needPostgres))
 		if err == nil {

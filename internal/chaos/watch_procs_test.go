@@ -39,15 +39,18 @@ func (r *round) fair(n need) bool {
 	return false
 }
 
-// stopwatch measures fair time between the looks of one watcher. A look that comes late counts as a second.
+// lateLook is when a look comes so late that this process did not get the processor: then managers and servers did not either.
+const lateLook = 500 * time.Millisecond
+
+// stopwatch measures fair time between the looks of one watcher. Before a look that comes late time was not fair.
 type stopwatch struct {
 	last time.Time
 	was  bool
 }
 
 func (s *stopwatch) lap(fair bool) time.Duration {
-	d := min(time.Since(s.last), time.Second)
-	if s.last.IsZero() || !s.was || !fair {
+	d := time.Since(s.last)
+	if s.last.IsZero() || !s.was || !fair || d > lateLook {
 		d = 0
 	}
 	s.last, s.was = time.Now(), fair
@@ -59,9 +62,16 @@ func (r *round) watchProcs(ctx context.Context) {
 	c := r.census
 	var watch stopwatch
 	trees := make(map[uint64]string) // the source of each tree that ever was
+	last := r.now()
 	for sleep(ctx, 100*time.Millisecond) {
 		procs := c.take()
 		at := r.now()
+		if at-last > lateLook {
+			r.mu.Lock()
+			r.starved = append(r.starved, span{"", last, at})
+			r.mu.Unlock()
+		}
+		last = at
 		alive, leaders := make(map[uint64][]proc), make(map[string]proc)
 		led := make(map[uint64]bool)
 		for _, p := range procs {
@@ -87,7 +97,7 @@ func (r *round) watchProcs(ctx context.Context) {
 func (r *round) sight(leaders map[string]proc, at time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.leaders = leaders
+	r.leaders, r.sighted = leaders, at
 	for _, p := range leaders {
 		s, ok := r.seen[p.id]
 		if !ok {
@@ -154,9 +164,16 @@ func anyLives(members []proc) bool {
 	return false
 }
 
+// starvedBetween tells whether this process, and so probably all others of the round, did not get the processor for a while.
+func (r *round) starvedBetween(from, to time.Duration) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.starved, func(s span) bool { return s.to > from && s.from < to })
+}
+
 // stoppedLately tells whether some manager is stopped, or was until a moment ago.
 func (r *round) stoppedLately() bool {
-	return slices.ContainsFunc(r.units, (*unit).frozen)
+	return r.starvedBetween(r.now()-slack*time.Second, r.now()) || slices.ContainsFunc(r.units, (*unit).frozen)
 }
 
 // keyLostLately tells whether Redis forgot the key of a manager that lives a moment ago: until that one's next beat there

@@ -16,7 +16,13 @@ func (r *round) watchRedis(ctx context.Context) {
 	var watch stopwatch
 	for sleep(ctx, 200*time.Millisecond) {
 		owed, ok := r.lookAtRedis(ctx)
-		fair := watch.lap(ok && r.fair(needRedis))
+		well := ok && r.fair(needRedis)
+		if !well {
+			r.mu.Lock()
+			r.rough = append(r.rough, r.now())
+			r.mu.Unlock()
+		}
+		fair := watch.lap(well)
 		if ok {
 			r.debts.look("redis", fair, owed)
 		}
@@ -29,7 +35,7 @@ func (r *round) lookAtRedis(ctx context.Context) (owed []debt, ok bool) {
 	codes := r.codes()
 	pipe := r.rdb.Pipeline()
 	key := pipe.Get(ctx, "crawler:manager")
-	hash := pipe.HGetAll(ctx, "crawler:status")
+	hash, life := pipe.HGetAll(ctx, "crawler:status"), pipe.PTTL(ctx, "crawler:status")
 	lists := make(map[string]*redis.IntCmd)
 	for _, code := range codes {
 		lists[code] = pipe.LLen(ctx, "crawler:"+code+":start_urls")
@@ -54,7 +60,45 @@ func (r *round) lookAtRedis(ctx context.Context) (owed []debt, ok bool) {
 	if len(hash.Val()) == 0 {
 		return []debt{{"6 the status is there", "", statusTTL, "there is no hash"}}, true
 	}
+	r.checkTruth(hash.Val(), r.now()-(statusTTL-life.Val()))
 	return r.lies(hash.Val()), true
+}
+
+// checkTruth holds each value of the status against what was seen alive: it was true when it was written, or shortly before.
+func (r *round) checkTruth(fields map[string]string, written time.Duration) {
+	if r.old != nil || r.disturbed(r.now()) {
+		return
+	}
+	r.mu.Lock()
+	if r.now()-r.sighted > 500*time.Millisecond {
+		r.mu.Unlock()
+		return // who is alive is not known well enough
+	}
+	ages := make(map[string]time.Duration)
+	last := make(map[string]time.Duration) // by source and pid
+	for _, s := range r.seen {
+		key := fmt.Sprint(s.code, " ", s.who.pid)
+		last[key] = max(last[key], s.last)
+	}
+	for code, field := range fields {
+		var record status.Record
+		if json.Unmarshal([]byte(field), &record) != nil {
+			continue
+		}
+		leader, up := r.leaders[code]
+		switch seen, known := last[fmt.Sprint(code, " ", record.Pid)]; {
+		case record.Pid == 0 && up && (incarnation{leader.pid, leader.start}).lives():
+			ages[code] = written - r.seen[leader.id].first
+		case record.Pid != 0 && record.Pid != leader.pid && known:
+			ages[code] = written - seen
+		default:
+			ages[code] = 0
+		}
+	}
+	r.mu.Unlock()
+	for code, age := range ages {
+		r.measure("6 what the status says was true when it was written", 2*time.Second, max(age, 0), code)
+	}
 }
 
 // lies are fields of the status that are not true.

@@ -36,9 +36,15 @@ func StandIn(t testing.TB) string {
 // Binary builds a program of this module, without the race detector, and returns its path. That happens once in a test process.
 func Binary(t testing.TB, pkg string) string {
 	t.Helper()
+	return BinaryWith(t, pkg, "")
+}
+
+// BinaryWith is Binary with a build tag.
+func BinaryWith(t testing.TB, pkg, tag string) string {
+	t.Helper()
 	env := environment(t)
-	b := binaryOf(pkg)
-	b.once.Do(func() { b.path, b.err = build(env, pkg) })
+	b := binaryOf(pkg + " " + tag)
+	b.once.Do(func() { b.path, b.err = build(env, pkg, tag) })
 	if b.err != nil {
 		t.Fatalf("testenv: build %s: %v", pkg, b.err)
 	}
@@ -57,7 +63,7 @@ func binaryOf(pkg string) *binary {
 	return shared.binaries[pkg]
 }
 
-func build(env *servers.Env, pkg string) (string, error) {
+func build(env *servers.Env, pkg, tag string) (string, error) {
 	root, err := moduleRoot()
 	if err != nil {
 		return "", err
@@ -65,7 +71,7 @@ func build(env *servers.Env, pkg string) (string, error) {
 	if err := readSources(root); err != nil {
 		return "", fmt.Errorf("read sources: %w", err)
 	}
-	dir := filepath.Join(env.Dir(), "bin")
+	dir := filepath.Join(env.Dir(), "bin"+tag)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("make folder: %w", err)
 	}
@@ -73,7 +79,7 @@ func build(env *servers.Env, pkg string) (string, error) {
 	defer cancel()
 	target := filepath.Join(dir, path.Base(pkg))
 	environ := append(os.Environ(), "CGO_ENABLED=0")
-	return target, env.Run(ctx, root, environ, goTool(), "build", "-race=false", "-o", target, pkg)
+	return target, env.Run(ctx, root, environ, goTool(), "build", "-race=false", "-tags", tag, "-o", target, pkg)
 }
 
 // readSources lists every folder of sources. The go command knows nothing of a program that a test builds, and would take

@@ -42,7 +42,13 @@ func PostgresFrom(t testing.TB, name string, prepare func(ctx context.Context, u
 // OwnPostgres makes an empty database on a server of its own, which the test may stop, start and pause.
 func OwnPostgres(t testing.TB) *PG {
 	t.Helper()
-	server, err := environment(t).StartPostgres(t.Context(), servers.PostgresOptions{Cache: true})
+	return OwnPostgresIn(t, "")
+}
+
+// OwnPostgresIn is OwnPostgres with its data in this folder.
+func OwnPostgresIn(t testing.TB, dir string) *PG {
+	t.Helper()
+	server, err := environment(t).StartPostgres(t.Context(), servers.PostgresOptions{Cache: true, Dir: dir})
 	if err != nil {
 		t.Fatalf("testenv: %v", err)
 	}

@@ -53,6 +53,9 @@ func (r *RedisServer) Config(t testing.TB, name, value string) {
 // Stop saves the data and ends the server.
 func (r *RedisServer) Stop(t testing.TB) { t.Helper(); control(t, r.server.Stop) }
 
+// Kill ends the server without saving anything.
+func (r *RedisServer) Kill(t testing.TB) { t.Helper(); control(t, r.server.Kill) }
+
 // Start starts it again on the same port, with what Stop saved or empty.
 func (r *RedisServer) Start(t testing.TB, keepData bool) {
 	t.Helper()

@@ -340,22 +340,24 @@ func TestTheLastReignIsKnownToAllNamesOfAScope(t *testing.T) {
 	t.Parallel()
 	scope := t.TempDir()
 	one, other := &Spawner{slot: &slot{scope: scope, prefix: 1}}, &Spawner{slot: &slot{name: "other", scope: scope, prefix: 1<<31 - 1}}
-	want := func(prefix uint32) {
+	want := func(deposed bool, prefixes ...uint32) {
 		t.Helper()
-		if got := other.LastReign(); got != prefix {
-			t.Errorf("the last one was %d, want %d", got, prefix)
+		if got := other.LastReign(); !slices.Equal(got, prefixes) || one.Deposed() != deposed {
+			t.Errorf("the last ones were %d, want %d; the first is deposed: %t", got, prefixes, one.Deposed())
 		}
 	}
-	want(0)
+	want(false)
 	must(t, one.Reign())
-	want(1)
+	want(false, 1)
 	other.Abdicate() // it is not its own
-	want(1)
-	must(t, other.Reign())
+	want(false, 1)
+	must(t, other.Reign(1, 1<<31-2))
+	want(true, 1<<31-1, 1, 1<<31-2)
 	one.Abdicate()
-	want(1<<31 - 1)
+	must(t, other.Reign())
+	want(true, 1<<31-1)
 	other.Abdicate()
-	want(0)
+	want(false)
 }
 
 func TestOwnVariablesWin(t *testing.T) {

@@ -18,15 +18,19 @@ func (s *slot) reignName() string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("crawlkeeper-%x-%d.active", sum[:6], os.Getuid()))
 }
 
-// Reign writes down that this manager is the active one, before its first Start.
-func (s *Spawner) Reign() error {
+// Reign writes down that this manager is the active one, before its first Start: from then on no other of this scope on this
+// host starts anything. What it still has to sweep is written beside it, for who comes if it is killed meanwhile.
+func (s *Spawner) Reign(unswept ...uint32) error {
 	name := s.slot.reignName()
 	fresh := fmt.Sprintf("%s.%d", name, os.Getpid())
 	file, err := os.OpenFile(fresh, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return fmt.Errorf("write down who is active: %w", err)
 	}
-	_, err = fmt.Fprintf(file, "%d\n", s.slot.prefix)
+	for _, prefix := range append([]uint32{s.slot.prefix}, unswept...) {
+		_, errLine := fmt.Fprintln(file, prefix)
+		err = errors.Join(err, errLine)
+	}
 	if err = errors.Join(err, file.Close()); err == nil {
 		err = os.Rename(fresh, name)
 	}
@@ -37,23 +41,33 @@ func (s *Spawner) Reign() error {
 	return nil
 }
 
-// LastReign is the prefix of the manager that was active last, 0 where none is written down: it ended cleanly, or there
-// was none.
-func (s *Spawner) LastReign() uint32 {
+// LastReign are the prefixes of the manager that was active last and of those that it still had to sweep; none where it ended
+// cleanly, or there was none.
+func (s *Spawner) LastReign() (prefixes []uint32) {
 	file, err := os.OpenFile(s.slot.reignName(), os.O_RDONLY|syscall.O_NOFOLLOW, 0)
 	if err != nil {
-		return 0
+		return nil
 	}
 	defer file.Close()
-	text := make([]byte, 16)
+	text := make([]byte, 256)
 	n, _ := file.Read(text)
-	prefix, _ := strconv.ParseUint(strings.TrimSpace(string(text[:n])), 10, 32)
-	return uint32(prefix)
+	for line := range strings.FieldsSeq(string(text[:n])) {
+		if prefix, err := strconv.ParseUint(line, 10, 32); err == nil {
+			prefixes = append(prefixes, uint32(prefix))
+		}
+	}
+	return prefixes
+}
+
+// Deposed tells whether another manager of this scope on this host has become active since our Reign.
+func (s *Spawner) Deposed() bool {
+	last := s.LastReign()
+	return len(last) > 0 && last[0] != s.slot.prefix
 }
 
 // Abdicate forgets a reign of ours. To be called before another manager can be active.
 func (s *Spawner) Abdicate() {
-	if s.LastReign() == s.slot.prefix {
+	if last := s.LastReign(); len(last) > 0 && last[0] == s.slot.prefix {
 		_ = os.Remove(s.slot.reignName())
 	}
 }

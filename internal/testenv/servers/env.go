@@ -114,6 +114,7 @@ func removeStale(root string) {
 	dirs, _ := filepath.Glob(filepath.Join(root, dirPrefix+"*"))
 	for _, dir := range dirs {
 		if lock, err := lockDir(dir); err == nil {
+			unmountAll(dir)
 			_ = os.RemoveAll(dir)
 			_ = lock.Close()
 		}

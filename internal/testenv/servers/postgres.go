@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,8 @@ type PostgresOptions struct {
 	// Cache keeps the freshly made cluster in the temporary folder of this machine, so that the next server is a copy of
 	// it. Tests want that; the demo leaves nothing behind.
 	Cache bool
+	// Dir is the folder that it is made in; "" is the Env's.
+	Dir string
 }
 
 // Postgres is a private Postgres server. Its superuser is postgres, without a password.
@@ -49,7 +52,7 @@ func (e *Env) StartPostgres(ctx context.Context, opts PostgresOptions) (*Postgre
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(e.dir, "postgres-*")
+	dir, err := os.MkdirTemp(cmp.Or(opts.Dir, e.dir), "postgres-*")
 	if err != nil {
 		return nil, fmt.Errorf("make folder for postgres: %w", err)
 	}

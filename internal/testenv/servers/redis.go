@@ -77,6 +77,16 @@ func (r *Redis) Stop(ctx context.Context) error {
 	return r.end(ctx)
 }
 
+// Kill ends the server without saving anything.
+func (r *Redis) Kill(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.process == nil {
+		return nil
+	}
+	return r.end(ctx)
+}
+
 // Pause freezes the server: connections stay open and nothing answers.
 func (r *Redis) Pause() error { return r.signal(syscall.SIGSTOP) }
 

@@ -17,13 +17,19 @@ type redisConn struct {
 	in   *bufio.Reader
 }
 
-// dialRedis connects to a redis:// URL.
+// dialRedis connects to a redis:// URL, or to the primary that a redis+sentinel:// URL with one host leads to.
 func dialRedis(address string) (*redisConn, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
 		return nil, errors.New("no redis:// URL in the environment")
 	}
-	conn, err := net.Dial("tcp", u.Host)
+	host := u.Host
+	if u.Scheme == "redis+sentinel" {
+		if host, err = askSentinel(u.Host, u.Query().Get("master")); err != nil {
+			return nil, err
+		}
+	}
+	conn, err := net.Dial("tcp", host)
 	if err != nil {
 		return nil, err
 	}
@@ -33,6 +39,20 @@ func dialRedis(address string) (*redisConn, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+func askSentinel(sentinel, master string) (string, error) {
+	conn, err := net.Dial("tcp", sentinel)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	c := &redisConn{conn: conn, in: bufio.NewReader(conn)}
+	at, err := c.do("SENTINEL", "get-master-addr-by-name", master)
+	if err != nil || len(at) != 2 {
+		return "", fmt.Errorf("the sentinel knows no primary: %q %w", at, err)
+	}
+	return net.JoinHostPort(at[0], at[1]), nil
 }
 
 func (c *redisConn) login(u *url.URL) error {

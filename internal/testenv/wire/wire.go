@@ -31,7 +31,13 @@ type Wire struct {
 // New leads to the server at host and port. It ends with the test.
 func New(t testing.TB, server string) *Wire {
 	t.Helper()
-	w := &Wire{server: server, listen: net.JoinHostPort("127.0.0.1", strconv.Itoa(testenv.FreePort(t)))}
+	return At(t, testenv.FreePort(t), server)
+}
+
+// At is New with this end on a port of the caller's.
+func At(t testing.TB, port int, server string) *Wire {
+	t.Helper()
+	w := &Wire{server: server, listen: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
 	w.Heal(t)
 	t.Cleanup(func() {
 		w.mu.Lock()
