@@ -151,7 +151,7 @@ adapters:
       final: [{command: ["true"]}]
       failure: [{webhook: %[4]q, retries: 1}]
   looping: {command: [%[10]q, -after, 300ms, -exit, "1", -lines, "20"]}
-`, keptRows, int(s.janitorEvery()/time.Second), s.here(time.Hour, time.Second), s.hooks, s.here(5*time.Minute, 5*time.Second), s.logs,
+`, keptRows, int(s.janitorEvery()/time.Second), s.youth(), s.hooks, s.here(5*time.Minute, 5*time.Second), s.logs,
 		logSize, works, s.reloads/2, testenv.StandIn(s.t))
 	next := s.conf + ".next"
 	if err := os.WriteFile(next, []byte(text), 0o600); err != nil {
@@ -243,6 +243,15 @@ func (s *soak) soon(ok func() bool) bool {
 	return true
 }
 
+// tidied waits for what the janitor does: it leaves alone what is young.
+func (s *soak) tidied(what string, ok func() bool) {
+	s.t.Helper()
+	testenv.Eventually(s.t, patience+2*(s.youth()+s.janitorEvery()), what, ok)
+}
+
+// youth is what the janitor leaves alone for.
+func (s *soak) youth() time.Duration { return s.here(time.Hour, time.Second) }
+
 // evening looks whether the fleet is whole when everything was taken back, and has nothing of what is gone.
 func (s *soak) evening() {
 	s.t.Helper()
@@ -257,18 +266,20 @@ func (s *soak) evening() {
 	if !s.soon(func() bool { return len(s.strangers()) == 0 }) {
 		s.t.Errorf("metrics tell of sources that are gone:\n%s", strings.Join(s.strangers(), "\n"))
 	}
-	s.eventually("Redis has nothing of sources that are gone", func() bool {
+	s.tidied("Redis has nothing of sources that are gone", func() bool {
 		keys, err := s.rdb.Keys(s.t.Context(), "crawler:x*").Result()
 		fields, err2 := s.rdb.HKeys(s.t.Context(), "crawler:last_due").Result()
 		return err == nil && err2 == nil && len(keys) == 0 && !strings.Contains(strings.Join(fields, " "), "x")
 	})
-	s.eventually("the disk has no logs of sources that are gone", func() bool {
+	s.tidied("the disk has no logs of sources that are gone", func() bool {
 		files, err := filepath.Glob(s.logs + "/x*")
 		return err == nil && len(files) == 0
 	})
 	s.until("no row says that somebody runs who does not", `select count(*) <= $1 from crawl_processes where status = 'running' and kind = 'crawler'`, s.crawlers)
-	s.until("the janitor finds nothing more", `select sum(found) = 0 from crawl_leaks where at = (select max(at) from crawl_leaks)
-		and kind in ('process', 'cgroup', 'temp', 'borrowed', 'process_row', 'run')`)
+	s.tidied("the janitor finds nothing more", func() bool {
+		return s.holds(`select sum(found) = 0 from crawl_leaks where at = (select max(at) from crawl_leaks)
+			and kind in ('process', 'cgroup', 'temp', 'borrowed', 'process_row', 'run')`)
+	})
 	s.t.Logf("figure: the janitor has found in the day: %s", value[string](s.world,
 		`select string_agg(kind || ' ' || found, ', ' order by kind) from (select kind, sum(found) found from crawl_leaks group by kind) x`))
 }
