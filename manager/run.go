@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -113,10 +114,14 @@ func (m *Manager) repairOnce(ctx context.Context) error {
 	if !ok || !m.ready.Load() {
 		return errors.New("the sources are not read yet")
 	}
+	gone, err := m.gone(ctx, open, codes)
+	if err != nil {
+		return err
+	}
 	who, since := m.fleet.identity, time.Unix(0, m.activeSince.Load())
 	for _, p := range open {
 		ours := p.Manager == who.Manager && p.Host == who.Host && p.BootID == who.BootID && !p.QueuedAt.Before(since)
-		nobodys := p.Source == "" && p.Manager == who.Manager // of an alert
+		nobodys := (p.Source == "" || gone[p.Source]) && p.Manager == who.Manager // of an alert, or of a source that was deleted
 		if ours || !codes[p.Source] && !nobodys {
 			continue
 		}
@@ -414,4 +419,17 @@ func (m *Manager) outputOf(ctx context.Context, code string, follow bool) (iter.
 			}
 		}
 	}, true
+}
+
+// gone are the sources of processes that nobody has any more. One may come back, and then it is too late to close its rows.
+func (m *Manager) gone(ctx context.Context, open []sql.Process, codes map[string]bool) (map[string]bool, error) {
+	gone := make(map[string]bool)
+	for _, p := range open {
+		if p.Source != "" && !codes[p.Source] {
+			gone[p.Source] = true
+		}
+	}
+	foreign, err := m.Store.ForeignSources(ctx, m.conf.Manager.Collector, slices.Collect(maps.Keys(gone)))
+	maps.DeleteFunc(gone, func(code string, _ bool) bool { return foreign[code] })
+	return gone, err
 }

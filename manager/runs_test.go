@@ -105,3 +105,19 @@ func TestProcessesOfALostManagerAreClosed(t *testing.T) {
 		t.Errorf("%d processes run", n)
 	}
 }
+
+// A source that is deleted while its manager is killed may come back: its row is closed before.
+func TestProcessesOfADeletedSourceAreClosed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.source("a")
+	const insert = `insert into crawl_processes(id,source,kind,manager,host,boot_id,command,dir,status,queued_at) values ($1,$2,'crawler',$3,'elsewhere','x','[]','','running',now()-interval '1 day')`
+	w.pg.Exec(t, insert, "0192f0c1-0000-7000-8000-000000000001", "deleted", "test")
+	w.pg.Exec(t, insert, "0192f0c1-0000-7000-8000-000000000002", "foreign", "test")
+	w.pg.Exec(t, `insert into sources(code,collector,adapter,enabled,interval_seconds) values ('foreign','blogs','x',true,60)`)
+	w.start()
+	w.reports(1)
+	eventually(t, "it is closed", func() bool {
+		return testenv.Value[string](t, w.pg, `select coalesce(string_agg(source, ','), '') from crawl_processes where cause='manager_lost' and status='exited'`) == "deleted"
+	})
+}
