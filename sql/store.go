@@ -29,7 +29,7 @@ const pingAfter = 3 * time.Second
 // idleLimit is how long a connection is kept that nobody uses, and idleLook how often that is looked at. At rest one is enough: each
 // other is a process of the server, which also counts what was done on it late, while its client sleeps.
 const (
-	idleLimit = 2 * time.Second
+	idleLimit = 5 * time.Second
 	idleLook  = 5 * time.Second
 )
 

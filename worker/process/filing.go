@@ -26,13 +26,14 @@ func newFiling(limit time.Duration) *filing {
 	return &filing{slots: make(chan struct{}, fileSlots), limit: limit}
 }
 
-// do calls f, with a context that ends with the limit. It returns errHangs where that takes too long, or the turn does not come as
-// nothing of others has ended for as long: f may then never be called, or end at some time. A queue that moves is waited for.
+// do calls f, with a context that ends with the limit alone. It returns errHangs where that takes too long, or the turn does not come
+// as nothing of others has ended for as long: f may then never be called, or end at some time. A queue that moves is waited for. ctx
+// ends the wait for the turn, after which f is not called: what f makes, somebody has to remove behind it.
 func (c *filing) do(ctx context.Context, f func(context.Context)) error {
 	if err := c.turn(ctx); err != nil {
 		return err
 	}
-	limited, cancel := context.WithTimeout(ctx, c.limit)
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.limit)
 	defer cancel()
 	done := make(chan struct{})
 	go func() {
@@ -44,15 +45,15 @@ func (c *filing) do(ctx context.Context, f func(context.Context)) error {
 	case <-done:
 		return nil
 	case <-limited.Done():
-		if err := ctx.Err(); err != nil {
-			return err
-		}
 		return errHangs
 	}
 }
 
 // turn takes a slot.
 func (c *filing) turn(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	for before := c.ended.Load(); ; {
 		timer := time.NewTimer(c.limit)
 		select {

@@ -53,9 +53,20 @@ func TestACallThatHangsIsNotWaitedFor(t *testing.T) {
 		if !c.try(func() {}) {
 			t.Error("what ended late holds its slot")
 		}
+	})
+}
+
+// Who is cut off does not go on while what was asked for is still being made: nobody would remove it.
+func TestACallThatHasBegunIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newFiling(fileLimit)
 		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if err := c.do(ctx, func(ctx context.Context) { <-ctx.Done() }); !errors.Is(err, context.Canceled) {
+		made := false
+		if err := c.do(ctx, func(context.Context) { cancel(); time.Sleep(time.Second); made = true }); err != nil || !made { // fake time
+			t.Errorf("%v, made: %v", err, made)
+		}
+		if err := c.do(ctx, func(context.Context) { t.Error("it is made after all") }); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 	})

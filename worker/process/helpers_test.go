@@ -161,13 +161,18 @@ func churn(args []string) error {
 		return err
 	}
 	defer stop()
+	temp, err := os.MkdirTemp("", "crawlkeeper-churn-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp)
 	round := func(n int) error {
 		var all sync.WaitGroup
 		errs := make(chan error, 8)
 		for range 8 {
 			all.Go(func() {
 				for range n / 8 {
-					spec := process.Spec{ID: uniqueID(), Argv: []string{"sh", "-c", "exit 1"}, Env: os.Environ(), TempRoot: os.TempDir()}
+					spec := process.Spec{ID: uniqueID(), Argv: []string{"sh", "-c", "exit 1"}, Env: os.Environ(), TempRoot: temp}
 					p, err := s.Start(context.Background(), spec)
 					if err == nil {
 						<-p.Exited()

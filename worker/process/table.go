@@ -150,7 +150,11 @@ func (h *handover) give(attr *syscall.ProcAttr) error {
 	}
 	for {
 		err := unix.Sendmsg(h.send, []byte{0}, unix.UnixRights(fds...), nil, unix.MSG_NOSIGNAL)
-		if err != unix.EINTR {
+		switch err {
+		case unix.EINTR:
+		case unix.ETOOMANYREFS: // our user has as many on their way as a process may have open
+			return fmt.Errorf("hand over descriptors: %w", unix.EMFILE)
+		default:
 			return err
 		}
 	}
