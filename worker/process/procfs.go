@@ -49,9 +49,9 @@ func readStat(pid int) (stat, bool) {
 	return parseStat(line)
 }
 
-// slurp appends all of a file of the kernel's to a buffer. It goes without os.File, which costs as much as the kernel's own work.
+// slurp appends all of a small file, which is no link, to a buffer. It goes without os.File, which costs as much as the kernel's own work.
 func slurp(path string, into []byte) ([]byte, error) {
-	fd, err := noEINTR(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	fd, err := noEINTR(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		return into, err
 	}

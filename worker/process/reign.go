@@ -44,14 +44,12 @@ func (s *Spawner) Reign(unswept ...uint32) error {
 // LastReign are the prefixes of the manager that was active last and of those that it still had to sweep; none where it ended
 // cleanly, or there was none.
 func (s *Spawner) LastReign() (prefixes []uint32) {
-	file, err := os.OpenFile(s.slot.reignName(), os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	var buffer [512]byte
+	text, err := slurp(s.slot.reignName(), buffer[:0])
 	if err != nil {
 		return nil
 	}
-	defer file.Close()
-	text := make([]byte, 256)
-	n, _ := file.Read(text)
-	for line := range strings.FieldsSeq(string(text[:n])) {
+	for line := range strings.FieldsSeq(string(text)) {
 		if prefix, err := strconv.ParseUint(line, 10, 32); err == nil {
 			prefixes = append(prefixes, uint32(prefix))
 		}
