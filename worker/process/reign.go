@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // reignName is the file that names the last active manager of a scope on this host, whatever its name. Redis may have
@@ -42,8 +44,12 @@ func (s *Spawner) Reign(unswept ...uint32) error {
 }
 
 // LastReign are the prefixes of the manager that was active last and of those that it still had to sweep; none where it ended
-// cleanly, or there was none.
+// cleanly, or there was none. What another user has put there, where everybody may write, is not believed.
 func (s *Spawner) LastReign() (prefixes []uint32) {
+	var st unix.Stat_t
+	if unix.Lstat(s.slot.reignName(), &st) != nil || int(st.Uid) != os.Geteuid() || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil
+	}
 	var buffer [512]byte
 	text, err := slurp(s.slot.reignName(), buffer[:0])
 	if err != nil {

@@ -200,3 +200,35 @@ func TestRequestsThatWereHandedOverAreAnsweredAtTheEnd(t *testing.T) {
 		t.Errorf("%v, %d wait", r.err, len(handed))
 	}
 }
+
+// A file that decides whether anything is started lies where everybody may write: what is not ours there means nothing.
+func TestWhoReignsIsNotBelievedToOthers(t *testing.T) {
+	t.Parallel()
+	s := spawner(t)
+	name := s.slot.reignName()
+	t.Cleanup(func() { os.Remove(name) })
+	another := strconv.Itoa(int(s.slot.prefix) + 1)
+	put := map[string]func() error{
+		"a pipe": func() error { return unix.Mkfifo(name, 0o644) },
+		"a link": func() error {
+			target := t.TempDir() + "/reign"
+			return errors.Join(os.WriteFile(target, []byte(another), 0o644), os.Symlink(target, name))
+		},
+	}
+	if os.Getuid() == 0 {
+		put["another user's"] = func() error {
+			return errors.Join(os.WriteFile(name, []byte(another), 0o644), os.Chown(name, 65534, 65534))
+		}
+	}
+	for what, put := range put {
+		must(t, put())
+		if s.Deposed() {
+			t.Errorf("%s deposes us", what)
+		}
+		must(t, os.Remove(name))
+	}
+	must(t, os.WriteFile(name, []byte(another), 0o600))
+	if !s.Deposed() {
+		t.Error("one of our user does not")
+	}
+}
