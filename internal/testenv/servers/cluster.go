@@ -61,15 +61,28 @@ func (p *Postgres) makeCluster(ctx context.Context, useCache bool) error {
 		return err
 	}
 	if !ownedByUs(cached) {
-		fresh := filepath.Join(p.dir, "fresh")
-		if err := p.initdb(ctx, fresh); err != nil {
-			return err
-		}
-		if err := publish(fresh, cached); err != nil {
+		if err := p.keepCluster(ctx, cached); err != nil {
 			return err
 		}
 	}
 	return p.copyTree(cached, p.data())
+}
+
+// keepCluster makes the cached cluster, on the disk where it will lie: the server's own folder may be on another one.
+func (p *Postgres) keepCluster(ctx context.Context, cached string) error {
+	dir, err := os.MkdirTemp(p.env.dir, "fresh-*")
+	if err != nil {
+		return fmt.Errorf("make folder for a cluster: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	if err := giveTo(dir, p.user); err != nil {
+		return err
+	}
+	fresh := filepath.Join(dir, "cluster")
+	if err := p.initdb(ctx, fresh); err != nil {
+		return err
+	}
+	return publish(fresh, cached)
 }
 
 // cachedCluster is where the cluster of this user, version and set of options is kept.

@@ -41,3 +41,34 @@ func TestPostgresInADeepFolder(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A server on a disk of its own may be the first that makes the cluster which all others copy.
+func TestTheFirstPostgresIsOnAnotherDisk(t *testing.T) {
+	top, err := os.MkdirTemp("", "first-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(top) })
+	if err := os.Chmod(top, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", top) // where no cluster is kept yet
+	env, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := env.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	const shared = "/dev/shm" // a file system of its own, where everybody may write
+	server, err := env.StartPostgres(t.Context(), PostgresOptions{Cache: true, Dir: shared})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(server.dir) })
+	if err := server.Exec(t.Context(), "postgres", "SELECT 1"); err != nil {
+		t.Error(err)
+	}
+}
