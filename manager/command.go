@@ -321,10 +321,10 @@ func (f *fleet) wish(s *source, k worker.Kind, by string, done func(error)) {
 	d := f.desire(s)
 	s.told = d // by what the next row is compared with
 	d.By = by
-	if k == worker.Restart {
+	s.worker.Wish(k, d, func(err error) { f.inbox.put(func() { done(err) }) })
+	if k == worker.Restart { // behind the wish, which the start then fulfils
 		f.jumpQueue(s)
 	}
-	s.worker.Wish(k, d, func(err error) { f.inbox.put(func() { done(err) }) })
 }
 
 func (f *fleet) pause(s *source, c control.Command) {

@@ -212,7 +212,8 @@ func (s *source) close() {
 	}
 }
 
-// query calls a function in the fleet's goroutine and returns what it returned. False where the context ended before.
+// query calls a function in the fleet's goroutine and returns what it returned. False where the context ended before: then the
+// function may still be called, at any time, so that all it writes has to be its own.
 func query[T any](ctx context.Context, f *fleet, do func() T) (T, bool) {
 	done := make(chan T, 1)
 	f.inbox.put(func() { done <- do() })

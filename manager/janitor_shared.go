@@ -124,8 +124,8 @@ const settledAfter = 2 * secondMark
 
 // states are those of all sources of ours.
 func (j *janitor) states(ctx context.Context) (map[string]state, error) {
-	out := map[string]state{}
 	if j.alone { // no crawler of ours lives
+		out := map[string]state{}
 		rows, err := j.m.Store.Sources(ctx, j.m.conf.Manager.Collector)
 		for _, r := range rows {
 			out[r.Code] = state{quiet: time.Now()}
@@ -133,6 +133,7 @@ func (j *janitor) states(ctx context.Context) (map[string]state, error) {
 		return out, err
 	}
 	out, ok := query(ctx, j.m.fleet, func() map[string]state {
+		out := make(map[string]state, len(j.m.fleet.sources))
 		settled := time.Now().Add(-settledAfter)
 		for code, s := range j.m.fleet.sources {
 			w := s.worker.Snapshot()

@@ -270,3 +270,23 @@ func TestATickByHandDuringARestartSaysSo(t *testing.T) {
 		}
 	})
 }
+
+// The janitor gives up at the end of the manager, and what it asked the fleet is answered all the same.
+func TestAnAnswerThatComesTooLateHarmsNobody(t *testing.T) {
+	t.Parallel()
+	fleetBubble(t, func(b *bench) {
+		b.poll(row("a", 3600))
+		time.Sleep(time.Second)
+		busy := make(chan struct{})
+		b.inbox.put(func() { <-busy })
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		j := &janitor{m: &Manager{fleet: b.fleet}}
+		if _, err := j.states(ctx); err == nil {
+			t.Error("the fleet was busy, and the janitor got an answer")
+		}
+		close(busy)
+		synctest.Wait()
+	})
+}

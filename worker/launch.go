@@ -16,7 +16,9 @@ func (w *Worker) launch(ctx context.Context) (Process, *Incarnation) {
 	if w.now.Phase != Pending {
 		w.move(Starting, "")
 	}
-	if !w.during(ctx, w.gate) {
+	passed := w.during(ctx, w.gate)
+	w.peek() // what was asked for before the gate opened
+	if !passed || !w.want.Up {
 		w.abandon("")
 		return nil, nil
 	}
