@@ -280,7 +280,7 @@ func TestAnAnswerThatComesTooLateHarmsNobody(t *testing.T) {
 		busy := make(chan struct{})
 		b.inbox.put(func() { <-busy })
 		synctest.Wait()
-		ctx, cancel := context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancel(b.t.Context())
 		cancel()
 		j := &janitor{m: &Manager{fleet: b.fleet}}
 		if _, err := j.states(ctx); err == nil {
