@@ -38,22 +38,29 @@ func TestAMarkOfAManagerThatSleptReachesNoSuccessor(t *testing.T) {
 	}
 }
 
+// crashUnsure ends a crawler a second after its start, at a moment at which it is not known that the key was ours since then; just
+// after it is.
+func (b *bench) crashUnsure(code string) {
+	b.track(code)
+	held := time.Now()
+	var sure atomic.Bool
+	b.bound = func(at time.Time) time.Time {
+		if sure.Load() {
+			return at
+		}
+		return held
+	}
+	b.poll(row(code, 60))
+	time.Sleep(time.Second) // fake time
+	b.crash(code)
+	sure.Store(true)
+}
+
 func TestTheSecondMarkKnowsBetter(t *testing.T) {
 	t.Parallel()
 	fleetBubble(t, func(b *bench) {
-		b.track("a")
 		held := time.Now()
-		var sure atomic.Bool
-		b.bound = func(at time.Time) time.Time {
-			if sure.Load() {
-				return at
-			}
-			return held
-		}
-		b.poll(row("a", 60))
-		time.Sleep(time.Second)
-		b.crash("a")
-		sure.Store(true)
+		b.crashUnsure("a")
 		time.Sleep(secondMark)
 		synctest.Wait()
 		b.mu.Lock()
@@ -68,20 +75,8 @@ func TestTheSecondMarkKnowsBetter(t *testing.T) {
 func TestTheNextEndLeavesARunToItsOwn(t *testing.T) {
 	t.Parallel()
 	fleetBubble(t, func(b *bench) {
-		b.track("a")
-		held := time.Now()
-		var sure atomic.Bool
-		b.bound = func(at time.Time) time.Time {
-			if sure.Load() {
-				return at
-			}
-			return held
-		}
-		b.poll(row("a", 60))
-		time.Sleep(time.Second)
-		b.crash("a")
+		b.crashUnsure("a")
 		first := time.Now()
-		sure.Store(true)
 		b.do(control.Command{Action: control.ActionRestart, Sources: []string{"a"}}) // ends the backoff
 		time.Sleep(secondMark / 2)
 		b.crash("a")

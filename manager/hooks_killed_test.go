@@ -2,11 +2,11 @@ package manager
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"crawlkeeper/internal/testenv"
 )
@@ -28,23 +28,28 @@ func TestFinalSurvivesKilledManagers(t *testing.T) {
 	w.pg.Exec(t, "update sources set adapter = 'missing' where code = 'd'")
 	s := w.spawner()
 	at := ports(t, 1)[0]
+	const crawlers = "select count(*) from crawl_processes where kind = 'crawler'"
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	for range kills {
+		rows, ran := w.number(crawlers), len(d.events())
 		m := w.daemon(s, "test", at)
 		w.ready(at)
-		time.Sleep(time.Duration(random.Int64N(int64(time.Second)))) // the moment is at random
+		newRows, newRuns := random.IntN(4), random.IntN(4) // the moment is at random
+		eventually(t, fmt.Sprintf("%d new processes, %d hooks", newRows, newRuns), func() bool {
+			return w.number(crawlers) >= rows+newRows && len(d.events()) >= ran+newRuns
+		})
 		if err := m.Kill(); err != nil {
 			t.Fatal(err)
 		}
 		<-m.Exited()
 	}
-	before := w.number("select count(*) from crawl_processes where kind = 'crawler'")
+	before := w.number(crawlers)
 	last := w.daemon(s, "test", at)
 	w.ready(at)
 	eventually(t, "new processes", func() bool {
-		return w.number("select count(*) from crawl_processes where kind = 'crawler'") > before+4
+		return w.number(crawlers) > before+4
 	})
 	w.nothingOwed()
 	if err := last.Terminate(); err != nil {

@@ -52,8 +52,9 @@ type jsonFlag struct {
 // run is the program. It returns the exit status.
 func run(ctx context.Context, w world) int {
 	a := newApp(w)
-	defer a.close()
-	return a.report(ctx, a.call(ctx))
+	err := a.call(ctx)
+	a.close() // may have something to say; the reason of the end stands last
+	return a.report(ctx, err)
 }
 
 // call parses the arguments and calls the subcommand.

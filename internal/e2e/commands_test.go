@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,7 +34,7 @@ func TestAMillionCommands(t *testing.T) {
 		w.running(code)
 	}
 	f := &flood{world: w, random: rand.New(rand.NewPCG(1, 2)), owed: make(map[string]int)}
-	f.listen()
+	replies(t, f.rdb, f.heard)
 	began := time.Now()
 	var memory []float64
 	for sent := 0; sent < total; sent += floodBatch {
@@ -75,24 +74,6 @@ type flood struct {
 	mu    sync.Mutex
 	owed  map[string]int // guarded by mu; answers, by id, that are still to come
 	wrong []string       // guarded by mu; answers that nobody waits for, and those of the wrong kind
-}
-
-func (f *flood) listen() {
-	replies := f.rdb.Subscribe(f.t.Context(), "crawler:replies")
-	if _, err := replies.Receive(f.t.Context()); err != nil {
-		f.t.Fatal(err)
-	}
-	var done sync.WaitGroup
-	done.Go(func() {
-		for {
-			message, err := replies.ReceiveMessage(context.Background())
-			if err != nil {
-				return
-			}
-			f.heard(message.Payload)
-		}
-	})
-	f.t.Cleanup(func() { _ = replies.Close(); done.Wait() })
 }
 
 func (f *flood) heard(text string) {

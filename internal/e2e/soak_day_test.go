@@ -184,21 +184,8 @@ type questions struct {
 func (s *soak) ask() *questions {
 	q := &questions{waiting: make(map[string]string), refused: make(map[string]int)}
 	client := redis.NewClient(&redis.Options{Addr: s.redis.Addr(), ClientName: "soak"})
-	replies := client.Subscribe(s.t.Context(), "crawler:replies")
-	if _, err := replies.Receive(s.t.Context()); err != nil {
-		s.t.Fatal(err)
-	}
-	var done sync.WaitGroup
-	done.Go(func() {
-		for {
-			message, err := replies.ReceiveMessage(context.Background())
-			if err != nil {
-				return
-			}
-			q.heard(message.Payload)
-		}
-	})
-	s.t.Cleanup(func() { _ = replies.Close(); _ = client.Close(); done.Wait() })
+	s.t.Cleanup(func() { _ = client.Close() })
+	replies(s.t, client, q.heard)
 	return q
 }
 

@@ -1,9 +1,14 @@
 package e2e
 
 import (
+	"log/slog"
+	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"crawlkeeper/internal/testenv"
+	"crawlkeeper/sql"
 )
 
 func TestFeedCrawlerEndsAtOnce(t *testing.T) {
@@ -40,5 +45,39 @@ func TestFeedCrawlerEndsAtOnce(t *testing.T) {
 				t.Error("its run was not closed as interrupted")
 			}
 		})
+	}
+}
+
+// Who is paged reads the last line: the reason of an end, whatever else had to be said of servers that hang.
+func TestTheReasonOfAnEndStandsLast(t *testing.T) {
+	t.Parallel()
+	pg := testenv.OwnPostgres(t)
+	if _, err := sql.Migrate(t.Context(), pg.URL(), slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	w := worldOf(t, pg)
+	w.configure(adapter(t, "*", "tick: bare", testenv.StandIn(t), "-code", "{code}"))
+	w.source("a", "plain", "", time.Hour)
+	m := w.run("first")
+	w.running("a")
+	w.pg.Pause(t)
+	t.Cleanup(func() { w.pg.Continue(t) })
+	successor := `{"name": "second", "host": "elsewhere", "pid": 1}`
+	if err := w.rdb.Set(t.Context(), "crawler:manager", successor, time.Minute).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if exit := m.end(); exit.Code != 1 {
+		t.Errorf("it ended with %v", exit)
+	}
+	printed, err := os.ReadFile(m.printed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(printed)), "\n")
+	if last := lines[len(lines)-1]; !strings.Contains(last, "another manager has taken over") {
+		t.Errorf("the last line is %s", last)
+	}
+	if !strings.Contains(string(printed), "its connections were left behind") {
+		t.Error("Postgres hung, and nothing was said of it")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -193,4 +194,24 @@ func (w *world) oneRun(where string, args ...any) run {
 func (w *world) guids(code string) []string {
 	w.t.Helper()
 	return value[[]string](w, `select coalesce(array_agg(guid order by guid collate "C"), '{}') from crawl_feed_items where source = $1`, code)
+}
+
+// replies hands over what managers answer, until the test ends.
+func replies(t *testing.T, client *redis.Client, heard func(text string)) {
+	t.Helper()
+	sub := client.Subscribe(t.Context(), "crawler:replies")
+	if _, err := sub.Receive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var done sync.WaitGroup
+	done.Go(func() {
+		for {
+			message, err := sub.ReceiveMessage(context.Background())
+			if err != nil {
+				return
+			}
+			heard(message.Payload)
+		}
+	})
+	t.Cleanup(func() { _ = sub.Close(); done.Wait() })
 }
