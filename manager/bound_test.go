@@ -40,9 +40,9 @@ func TestAMarkOfAManagerThatSleptReachesNoSuccessor(t *testing.T) {
 
 // crashUnsure ends a crawler a second after its start, at a moment at which it is not known that the key was ours since then; just
 // after it is.
-func (b *bench) crashUnsure(code string) {
+func (b *bench) crashUnsure(code string) (held time.Time) {
 	b.track(code)
-	held := time.Now()
+	held = time.Now()
 	var sure atomic.Bool
 	b.bound = func(at time.Time) time.Time {
 		if sure.Load() {
@@ -54,13 +54,13 @@ func (b *bench) crashUnsure(code string) {
 	time.Sleep(time.Second) // fake time
 	b.crash(code)
 	sure.Store(true)
+	return held
 }
 
 func TestTheSecondMarkKnowsBetter(t *testing.T) {
 	t.Parallel()
 	fleetBubble(t, func(b *bench) {
-		held := time.Now()
-		b.crashUnsure("a")
+		held := b.crashUnsure("a")
 		time.Sleep(secondMark)
 		synctest.Wait()
 		b.mu.Lock()
@@ -75,7 +75,7 @@ func TestTheSecondMarkKnowsBetter(t *testing.T) {
 func TestTheNextEndLeavesARunToItsOwn(t *testing.T) {
 	t.Parallel()
 	fleetBubble(t, func(b *bench) {
-		b.crashUnsure("a")
+		held := b.crashUnsure("a")
 		first := time.Now()
 		b.do(control.Command{Action: control.ActionRestart, Sources: []string{"a"}}) // ends the backoff
 		time.Sleep(secondMark / 2)
@@ -83,7 +83,7 @@ func TestTheNextEndLeavesARunToItsOwn(t *testing.T) {
 		synctest.Wait()
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if n := len(b.marks); n != 3 || !b.marks[n-2].Ended.Equal(first) || !b.marks[n-1].Ended.Equal(time.Now()) {
+		if n := len(b.marks); n != 3 || !b.marks[0].Ended.Equal(held) || !b.marks[n-2].Ended.Equal(first) || !b.marks[n-1].Ended.Equal(time.Now()) {
 			t.Errorf("marks %+v: want the first end told anew before the second", b.marks)
 		}
 	})

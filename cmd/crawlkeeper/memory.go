@@ -12,7 +12,7 @@ import (
 
 // How much garbage there may be for each byte in use, in percent. A manager at rest makes little garbage, so it costs next to no
 // processor time to stay smaller than with Go's 100; while thousands of crawlers start, collecting so often costs up to a tenth of
-// the start. More than 100 saves hardly more of it, and the start needs a third more memory.
+// the start. More than 100 saves a twentieth, and the start needs a tenth more memory.
 const (
 	gcCalm = 50
 	gcBusy = 100

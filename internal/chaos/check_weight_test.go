@@ -28,7 +28,13 @@ func (r *round) weigh() weight {
 		return w
 	}
 	w.pid, w.threads = holder.Pid, threadsOf(holder.Pid)
-	metrics := fetch(ctx, "http://"+holder.HTTP+"/metrics")
+	var metrics map[string]float64
+	if !until(ctx, 30*time.Second, func() bool {
+		metrics = fetch(ctx, "http://"+holder.HTTP+"/metrics")
+		return metrics["go_goroutines"] > 0
+	}) {
+		r.violated("8 the manager can be asked", "", "its metrics cannot be read")
+	}
 	w.goroutines, w.files, w.memory = metrics["go_goroutines"], metrics["process_open_fds"], metrics["process_resident_memory_bytes"]
 	w.dropped = metrics[`crawlkeeper_journal_dropped_total{kind="process"}`] + metrics[`crawlkeeper_journal_dropped_total{kind="log"}`]
 	_, w.counts = metrics[`crawlkeeper_journal_dropped_total{kind="log"}`]
@@ -39,7 +45,7 @@ func (r *round) weigh() weight {
 	return w
 }
 
-// fetch reads the metrics that have no labels.
+// fetch reads metrics, by name and labels; what cannot be read is not there.
 func fetch(ctx context.Context, url string) map[string]float64 {
 	out := make(map[string]float64)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

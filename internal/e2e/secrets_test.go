@@ -254,6 +254,9 @@ func (w *world) lookAtHTTP(l *leaks) {
 			w.t.Fatal(err)
 		}
 		_ = answer.Body.Close()
+		if want := path != "output/"+canaryless; (answer.StatusCode == http.StatusOK) != want || want && len(body) == 0 && path != "output/lives" {
+			w.t.Errorf("%s answers %s with %d bytes: nothing was looked at", path, answer.Status, len(body))
+		}
 		l.look("HTTP "+path, fmt.Sprint(answer.Header)+string(body))
 	}
 }

@@ -204,6 +204,9 @@ func (s *soak) judge() {
 	}
 	for i, g := range soakGauges {
 		m := s.medians(i)
+		if (g.flat || g.most > 0) && slices.Min(m[:]) <= 0 {
+			s.t.Errorf("%s cannot be read: %v", g.name, m)
+		}
 		if g.most > 0 && m[3] > g.most {
 			s.t.Errorf("%s: %.1f, at most %.1f are fine", g.name, m[3], g.most)
 		}
