@@ -156,6 +156,12 @@ func (m *Manager) sweepLost(ctx context.Context, left []uint32) bool {
 	return true
 }
 
+// reignAgain is reign after another manager had taken our place and lost it again: what that one left is still to be swept.
+func (m *Manager) reignAgain() {
+	own := m.spawner.Prefix()
+	m.reign(slices.DeleteFunc(m.spawner.LastReign(), func(prefix uint32) bool { return prefix == own })...)
+}
+
 // reign says on this host that this manager is the active one.
 func (m *Manager) reign(unswept ...uint32) {
 	if err := m.spawner.Reign(unswept...); err != nil {

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -16,6 +17,7 @@ const (
 type bustle struct {
 	tell  func(busy bool) // told of each change, by whoever makes it
 	moves atomic.Int64    // since the last look
+	mu    sync.Mutex      // held while calm changes and is told
 	calm  atomic.Bool
 
 	rhythm rhythm
@@ -23,8 +25,17 @@ type bustle struct {
 
 // moved counts a change of phase. Any goroutine.
 func (b *bustle) moved() {
-	if b.moves.Add(1) == manyMoves && b.calm.CompareAndSwap(true, false) {
-		b.tell(true)
+	if b.moves.Add(1) == manyMoves {
+		b.become(true)
+	}
+}
+
+// become tells of a change, one after the other.
+func (b *bustle) become(busy bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.calm.CompareAndSwap(busy, !busy) {
+		b.tell(busy)
 	}
 }
 
@@ -33,8 +44,8 @@ func (b *bustle) crowded() bool { return b.moves.Load() >= manyMoves }
 
 // look is called each calmAfter.
 func (b *bustle) look() {
-	if b.moves.Swap(0) < manyMoves && b.calm.CompareAndSwap(false, true) {
-		b.tell(false)
+	if b.moves.Swap(0) < manyMoves {
+		b.become(false)
 	}
 }
 

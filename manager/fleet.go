@@ -67,6 +67,7 @@ type fleet struct {
 	interruptedText string
 	holds           holds                                                // sources that may not start now
 	tidy            func(remove bool, done func(*control.Cleaning)) bool // asks the janitor; false: it has too much to do
+	mayStart        func(context.Context) error                          // waits while another manager may have our place; nil: none can (tests)
 	gathers         bool                                                 // what falls due together waits for each other
 	census          func()                                               // says that vanished or returned has something new
 
@@ -193,7 +194,11 @@ func (f *fleet) runOnce(now moment) time.Duration {
 	if f.late() { // until the next beat
 		return 10 * time.Millisecond
 	}
-	return min(max(0, time.Duration(f.nextLookAt()-f.clock.now().mono)), f.rhythm.next(housekeeping))
+	rest := f.rhythm.next(housekeeping)
+	if time.Duration(f.heap[0].heapAt-f.clock.now().mono) > rest {
+		return rest
+	}
+	return min(max(0, time.Duration(f.nextLookAt()-f.clock.now().mono)), rest)
 }
 
 func (f *fleet) beat() { f.alive.Store(int64(time.Since(f.clock.began))) }

@@ -98,3 +98,23 @@ func TestWhoIsDeposedOnThisHostStartsNothing(t *testing.T) {
 		}
 	})
 }
+
+// Whether this manager may start anything is asked last: what stands before may take longer than the key lives.
+func TestWhetherAStartIsAllowedIsAskedLast(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		began := time.Now()
+		var asked atomic.Int64
+		b.needs.Gate = func(context.Context) error { time.Sleep(time.Minute); return nil } // fake time
+		b.mayStart = func(context.Context) error { asked.Store(int64(time.Since(began))); return nil }
+		end := b.launch(t.Context())
+		b.poll(row("a", 3600))
+		time.Sleep(2 * time.Minute)
+		if got := time.Duration(asked.Load()); got != time.Minute {
+			t.Errorf("asked after %v", got)
+		}
+		end()
+		time.Sleep(time.Minute) // the second marks
+	})
+}

@@ -97,7 +97,7 @@ func New(o Options) (*Manager, error) {
 	m.replies = control.NewReplier(control.ReplierOptions{Client: o.Redis, Channel: conf.Redis.Replies(), Manager: conf.Manager.Name, Logger: o.Logger})
 	m.events = status.NewPublisher(status.PublisherOptions{Client: o.Redis, Channel: conf.Redis.Events(), Dropped: m.metrics.EventsDropped, Logger: o.Logger})
 	m.lease = &lease{
-		client: o.Redis, key: conf.Redis.ManagerKey(), knows: m.spawner.Knows, deposed: m.spawner.Deposed, reign: func() { m.reign() },
+		client: o.Redis, key: conf.Redis.ManagerKey(), knows: m.spawner.Knows, deposed: m.spawner.Deposed, reign: m.reignAgain,
 		every: conf.Manager.StatusInterval, ttl: conf.Manager.StatusTTL, rhythm: m.rhythm, logger: o.Logger,
 	}
 	m.lists = newLists(o.Redis, conf.Redis, o.Logger)
@@ -121,11 +121,11 @@ func (m *Manager) newFleet(who identity) *fleet {
 	f := &fleet{
 		conf: m.conf, name: m.conf.Manager.Name, tempRoot: m.spawner.TempRoot(), environ: m.Environ, logger: m.Logger,
 		lists: m.lists, history: m.Store, streaks: m.Store, journal: m.journal, metrics: m.metrics, publish: m.events.Publish, outputs: m.outputs,
-		needs:   worker.Needs{Start: starter(m.spawner), Gate: m.gate(), Look: process.Look, Catches: process.Catches, Kill: m.Kill},
+		needs:   worker.Needs{Start: starter(m.spawner), Gate: newPacer(m.conf.Manager.StartRate).Wait, Look: process.Look, Catches: process.Catches, Kill: m.Kill},
 		monitor: m.monitor(), program: programs(m.spawner),
 		redis: m.conf.Redis, postgres: m.conf.Postgres.URL, late: m.lease.late, bound: m.lease.bound,
 		rhythm: m.rhythm, load: m.reload, interruptedText: m.conf.Runs.InterruptedText,
-		identity: who, hooks: m.hooks, gathers: true,
+		identity: who, hooks: m.hooks, gathers: true, mayStart: m.lease.Gate,
 	}
 	f.tidy, f.census, f.bustle.tell, f.bustle.rhythm = m.askJanitor, m.tellJanitor, m.Busy, m.rhythm
 	f.init()
@@ -266,16 +266,6 @@ func (m *Manager) warnOfWays() {
 		"processes_by", w.String())
 	if w.Why != "" {
 		m.Logger.Warn("processes are found by a weaker way here", "reason", w.Why)
-	}
-}
-
-func (m *Manager) gate() func(context.Context) error {
-	rate := newPacer(m.conf.Manager.StartRate)
-	return func(ctx context.Context) error {
-		if err := m.lease.Gate(ctx); err != nil {
-			return err
-		}
-		return rate.Wait(ctx)
 	}
 }
 

@@ -225,7 +225,10 @@ func (f *fleet) begin(s *source) {
 				return err
 			}
 		}
-		return f.holds.wait(ctx, s.code)
+		if err := f.holds.wait(ctx, s.code); err != nil || f.mayStart == nil {
+			return err
+		}
+		return f.mayStart(ctx) // last: the others may wait for longer than the key lives
 	}
 	needs.Clean = func(ctx context.Context) { f.lists.Clean(ctx, s.code) }
 	if f.outputs != nil {

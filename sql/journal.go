@@ -40,7 +40,7 @@ type Journal struct {
 	accepted  uint64        // number of the last accepted entry
 	inFlight  uint64        // number of the oldest entry that Run has taken and not settled; 0 = none
 	settled   chan struct{} // closed and replaced whenever Run has settled something
-	waiting   int           // calls of Flush
+	waiting   int           // calls of Flush, and Run's own end
 	gathering bool          // Run is woken only by what ends that
 	stats     JournalStats
 

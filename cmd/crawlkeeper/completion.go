@@ -5,10 +5,8 @@ import (
 	"embed"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
-	"crawlkeeper/internal/plain"
 	"crawlkeeper/manager"
 )
 
@@ -77,9 +75,7 @@ func (a *app) namesOf(ctx context.Context, kind string) []string {
 	switch kind {
 	case "adapter":
 		for name := range conf.Adapters {
-			if !strings.ContainsFunc(name, func(r rune) bool { return r == ' ' || plain.Hidden(r) }) {
-				names = append(names, name)
-			}
+			names = append(names, name)
 		}
 	case "code":
 		client, err := a.OpenRedis()
@@ -89,9 +85,9 @@ func (a *app) namesOf(ctx context.Context, kind string) []string {
 		if names, err = client.HKeys(ctx, conf.Redis.Status()).Result(); err != nil {
 			return nil
 		}
-		// A shell puts them on its command line as they are: a field like "a;reboot" would be a second command there.
-		names = slices.DeleteFunc(names, func(name string) bool { return manager.CheckCode(name) != nil })
 	}
+	// A shell puts them on its command line as they are: a name like "a;reboot" would be a second command there.
+	names = slices.DeleteFunc(names, func(name string) bool { return name != "*" && manager.CheckCode(name) != nil })
 	slices.Sort(names)
 	return names
 }

@@ -56,7 +56,7 @@ func (f *footprint) run(ctx context.Context) {
 			if !f.fixed {
 				debug.FreeOSMemory()
 			}
-			if t.least == 0 { // what only the start needed
+			if t.least == 0 { // what only the start, or so many others, needed
 				releaseProgram()
 			}
 			t.least = heldMemory()

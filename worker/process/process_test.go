@@ -339,7 +339,7 @@ func TestLostTreesAreFoundByTheirPrefix(t *testing.T) {
 func TestTheLastReignIsKnownToAllNamesOfAScope(t *testing.T) {
 	t.Parallel()
 	scope := t.TempDir()
-	one, other := &Spawner{slot: &slot{scope: scope, prefix: 1}}, &Spawner{slot: &slot{name: "other", scope: scope, prefix: 1<<31 - 1}}
+	one, other := &Spawner{slot: &slot{scope: scope, reign: reignName(scope), prefix: 1}}, &Spawner{slot: &slot{name: "other", scope: scope, reign: reignName(scope), prefix: 1<<31 - 1}}
 	want := func(deposed bool, prefixes ...uint32) {
 		t.Helper()
 		if got := other.LastReign(); !slices.Equal(got, prefixes) || one.Deposed() != deposed {

@@ -15,15 +15,15 @@ import (
 
 // reignName is the file that names the last active manager of a scope on this host, whatever its name. Redis may have
 // forgotten it, and who takes its place may never have seen it.
-func (s *slot) reignName() string {
-	sum := sha256.Sum256([]byte(s.scope))
+func reignName(scope string) string {
+	sum := sha256.Sum256([]byte(scope))
 	return filepath.Join(os.TempDir(), fmt.Sprintf("crawlkeeper-%x-%d.active", sum[:6], os.Getuid()))
 }
 
 // Reign writes down that this manager is the active one, before its first Start: from then on no other of this scope on this
 // host starts anything. What it still has to sweep is written beside it, for who comes if it is killed meanwhile.
 func (s *Spawner) Reign(unswept ...uint32) error {
-	name := s.slot.reignName()
+	name := s.slot.reign
 	fresh := fmt.Sprintf("%s.%d", name, os.Getpid())
 	file, err := os.OpenFile(fresh, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -47,11 +47,11 @@ func (s *Spawner) Reign(unswept ...uint32) error {
 // cleanly, or there was none. What another user has put there, where everybody may write, is not believed.
 func (s *Spawner) LastReign() (prefixes []uint32) {
 	var st unix.Stat_t
-	if unix.Lstat(s.slot.reignName(), &st) != nil || int(st.Uid) != os.Geteuid() || st.Mode&unix.S_IFMT != unix.S_IFREG {
+	if unix.Lstat(s.slot.reign, &st) != nil || int(st.Uid) != os.Geteuid() || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil
 	}
 	var buffer [512]byte
-	text, err := slurp(s.slot.reignName(), buffer[:0])
+	text, err := slurp(s.slot.reign, buffer[:0])
 	if err != nil {
 		return nil
 	}
@@ -72,6 +72,6 @@ func (s *Spawner) Deposed() bool {
 // Abdicate forgets a reign of ours. To be called before another manager can be active.
 func (s *Spawner) Abdicate() {
 	if last := s.LastReign(); len(last) > 0 && last[0] == s.slot.prefix {
-		_ = os.Remove(s.slot.reignName())
+		_ = os.Remove(s.slot.reign)
 	}
 }

@@ -27,6 +27,7 @@ func BootID() string {
 // slot is the place of one manager among those of its name and scope.
 type slot struct {
 	name, scope string
+	reign       string // the file that names the last active manager of the scope
 	number      int
 	prefix      uint32
 	lock        *os.File // held as long as we live: another manager of this name gets another prefix
@@ -41,7 +42,7 @@ func takeSlot(name, scope string) (*slot, error) {
 			return nil, err
 		}
 		if file != nil {
-			return &slot{name, scope, n, prefix(name, scope, n), file}, nil
+			return &slot{name, scope, reignName(scope), n, prefix(name, scope, n), file}, nil
 		}
 	}
 	return nil, fmt.Errorf("take a lock file: %d managers named %q live on this host already", maxSlots, name)

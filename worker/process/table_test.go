@@ -205,7 +205,7 @@ func TestRequestsThatWereHandedOverAreAnsweredAtTheEnd(t *testing.T) {
 func TestWhoReignsIsNotBelievedToOthers(t *testing.T) {
 	t.Parallel()
 	s := spawner(t)
-	name := s.slot.reignName()
+	name := s.slot.reign
 	t.Cleanup(func() { os.Remove(name) })
 	another := strconv.Itoa(int(s.slot.prefix) + 1)
 	put := map[string]func() error{
