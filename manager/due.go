@@ -67,7 +67,7 @@ func (f *fleet) turn(now moment) {
 		return
 	}
 	var due, past []*source
-	for len(f.heap) > 0 && f.heap[0].heapAt <= now.mono {
+	for until := f.dueUntil(now.mono); len(f.heap) > 0 && f.heap[0].heapAt <= until; {
 		s := heap.Pop(&f.heap).(*source)
 		f.notePause(s, now)
 		if s.heapAt = f.lookAt(s, now); s.heapAt == noTime {

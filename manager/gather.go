@@ -2,12 +2,13 @@ package manager
 
 import "time"
 
-// How long a tick waits at most for others that fall due just behind it, so that they go out in one round trip. The last of a
-// group never waits, and none waits in the hope of one: with few sources nearly all go out on time. While many crawlers start or
-// end, each tick waits for the longer time, as the processor is what all wait for: each start has its first tick.
+// What falls due in the same gatherSpan goes out in one round trip, with the last of it: that one never waits, and none waits in
+// the hope of others. Spans begin at whole multiples, so that a tick whose interval is one of those waits as long each time and its
+// interval stays even. While many crawlers start or end, each tick waits for gatherBusy, as the processor is what all wait for: each
+// start has its first tick.
 const (
-	gatherLimit = 5 * time.Millisecond
-	gatherBusy  = 20 * time.Millisecond
+	gatherSpan = mono(10 * time.Millisecond)
+	gatherBusy = mono(20 * time.Millisecond)
 )
 
 // nextLookAt is when something of the heap is to be looked at.
@@ -17,7 +18,24 @@ func (f *fleet) nextLookAt() mono {
 	case !f.gathers:
 		return first
 	case f.bustle.crowded():
-		return first + mono(gatherBusy)
+		return first + gatherBusy
 	}
-	return f.heap.last(first + mono(gatherLimit))
+	return f.heap.last(first.spanEnd())
+}
+
+// dueUntil is up to which time what is due leaves the heap: of a span only all together.
+func (f *fleet) dueUntil(now mono) mono {
+	if f.gathers && !f.bustle.crowded() && f.heap.last(now.spanEnd()) > now {
+		return now.spanEnd() - gatherSpan
+	}
+	return now
+}
+
+// spanEnd is the last moment of the gatherSpan in which a moment is.
+func (m mono) spanEnd() mono {
+	into := m % gatherSpan
+	if into < 0 {
+		into += gatherSpan
+	}
+	return m - into + gatherSpan - 1
 }

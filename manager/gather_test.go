@@ -19,9 +19,10 @@ func TestTicksThatFallDueTogetherGoOutTogether(t *testing.T) {
 		crowd  bool
 		want   []time.Duration // when the second ticks went out, counted from 3 s after the beginning
 	}{
-		"none is near":         {[]time.Duration{0, 6 * ms}, false, []time.Duration{0, 6 * ms}},
+		"none is near":         {[]time.Duration{0, 12 * ms}, false, []time.Duration{0, 12 * ms}},
 		"one is near":          {[]time.Duration{0, 2 * ms}, false, []time.Duration{2 * ms, 2 * ms}},
-		"the limit":            {[]time.Duration{0, 5 * ms, 7 * ms}, false, []time.Duration{5 * ms, 5 * ms, 7 * ms}},
+		"to the span's end":    {[]time.Duration{0, 9 * ms, 10 * ms}, false, []time.Duration{9 * ms, 9 * ms, 10 * ms}},
+		"of the next span":     {[]time.Duration{8 * ms, 11 * ms, 13 * ms}, false, []time.Duration{8 * ms, 13 * ms, 13 * ms}},
 		"many crawlers start":  {[]time.Duration{0, 4 * ms, 19 * ms, 30 * ms}, true, []time.Duration{20 * ms, 20 * ms, 20 * ms, 50 * ms}},
 		"alone in a crowd too": {[]time.Duration{0}, true, []time.Duration{20 * ms}},
 	} {
@@ -35,7 +36,8 @@ func TestTicksThatFallDueTogetherGoOutTogether(t *testing.T) {
 				if c.crowd {
 					b.bustle.moves.Add(manyMoves)
 				}
-				began := b.clock.now().mono
+				time.Sleep(time.Duration(b.clock.now().mono.spanEnd() + 1 - b.clock.now().mono))
+				began := b.clock.now().mono // where a span begins
 				var rows []sql.Source
 				for i, after := range c.begins {
 					time.Sleep(time.Duration(began) + after - time.Duration(b.clock.now().mono))
@@ -54,6 +56,32 @@ func TestTicksThatFallDueTogetherGoOutTogether(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A loop that comes late, when the next span has begun, takes nothing out of the middle of that.
+func TestOfASpanAllLeaveTogether(t *testing.T) {
+	t.Parallel()
+	const ms = mono(time.Millisecond)
+	f := &fleet{gathers: true}
+	for _, at := range []mono{9 * ms, 10 * ms, 15 * ms} {
+		f.heap.place(&source{heapAt: at, heapSlot: -1})
+	}
+	for now, want := range map[mono]mono{9 * ms: 9 * ms, 10 * ms: 10*ms - 1, 14 * ms: 10*ms - 1, 15 * ms: 15 * ms, 21 * ms: 21 * ms} {
+		if got := f.dueUntil(now); got != want {
+			t.Errorf("at %d all until %d leave, want %d", now, got, want)
+		}
+	}
+}
+
+func TestSpanEnd(t *testing.T) {
+	t.Parallel()
+	for at, want := range map[mono]mono{
+		0: gatherSpan - 1, 1: gatherSpan - 1, gatherSpan - 1: gatherSpan - 1, gatherSpan: 2*gatherSpan - 1, -1: -1, -gatherSpan: -1,
+	} {
+		if got := at.spanEnd(); got != want {
+			t.Errorf("the span of %d ends at %d, want %d", at, got, want)
+		}
 	}
 }
 
