@@ -70,6 +70,7 @@ func (p *fakeProcess) Binary() string          { return "/fake" }
 func (p *fakeProcess) StartTime() uint64       { return 1 }
 func (p *fakeProcess) Fingerprint() uint64     { return 1 }
 func (p *fakeProcess) Exited() <-chan struct{} { return p.exited }
+func (p *fakeProcess) OnExit(f func())         { go func() { <-p.exited; f() }() }
 func (p *fakeProcess) Exit() process.Exit      { <-p.exited; return p.exit }
 func (p *fakeProcess) Kill() error             { p.end(process.Exit{Signal: syscall.SIGKILL}); return nil }
 func (p *fakeProcess) Ask(sig syscall.Signal) error {

@@ -242,9 +242,10 @@ func (f *fleet) begin(s *source) {
 	s.worker = worker.New(s.code, needs)
 	ctx, end := context.WithCancelCause(f.workCtx)
 	s.end = end
-	f.workers.Go(func() {
-		_ = s.worker.Run(ctx)
+	f.workers.Add(1)
+	s.worker.Live(ctx, func() {
 		f.inbox.put(func() { f.stages.over(s) })
+		f.workers.Done()
 	})
 }
 

@@ -39,9 +39,7 @@ func (w *Worker) end(ctx context.Context, p Process, inc *Incarnation, cause Cau
 		cause = causeOf(exit)
 	}
 	w.process.Store(nil)
-	if ctx.Err() == nil {
-		w.needless()
-	}
+	w.needless()
 	if exit.Full && cause == OutOfMemory {
 		inc.Why = fmt.Sprintf("memory: the kernel ended it at its limit of %d MiB", w.spec.Process.Quota.Memory>>20)
 	}

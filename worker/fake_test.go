@@ -37,6 +37,7 @@ func (p *fakeProcess) Binary() string          { return "/fake" }
 func (p *fakeProcess) StartTime() uint64       { return 1 }
 func (p *fakeProcess) Fingerprint() uint64     { return uint64(p.pid) }
 func (p *fakeProcess) Exited() <-chan struct{} { return p.exited }
+func (p *fakeProcess) OnExit(f func())         { go func() { <-p.exited; f() }() }
 func (p *fakeProcess) Exit() process.Exit      { <-p.exited; return p.exit }
 func (p *fakeProcess) Kill() error {
 	p.end(process.Exit{Code: -1, Signal: syscall.SIGKILL})
@@ -210,7 +211,7 @@ func bubble(t *testing.T, f *fake, test func(w *Worker, shutdown context.CancelF
 		w := New("src", Needs{Start: f.start, Hooks: f.hooks, Observer: f, Kill: kill, Logger: slog.New(slog.DiscardHandler)})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
-		go func() { _ = w.Run(ctx); close(done) }()
+		w.Live(ctx, func() { close(done) })
 		test(w, cancel)
 		cancel()
 		f.mu.Lock()

@@ -165,7 +165,7 @@ func TestNoHooksWhereNobodyGetsTime(t *testing.T) {
 		w := New("src", Needs{Start: f.start, Hooks: hooks, Observer: f, Kill: kill, Logger: slog.New(slog.DiscardHandler)})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
-		go func() { _ = w.Run(ctx); close(done) }()
+		w.Live(ctx, func() { close(done) })
 		w.Want(up)
 		synctest.Wait()
 		began := time.Now()

@@ -10,9 +10,8 @@ import (
 	"crawlkeeper/worker/process"
 )
 
-// launch brings the worker to running, and returns nil where it came to rest instead: the start failed, or is not
-// wanted any more.
-func (w *Worker) launch(ctx context.Context) (Process, *Incarnation) {
+// launch brings the worker to running, or to rest where the start failed or is not wanted any more.
+func (w *Worker) launch(ctx context.Context) {
 	if w.now.Phase != Pending {
 		w.move(Starting, "")
 	}
@@ -20,7 +19,7 @@ func (w *Worker) launch(ctx context.Context) (Process, *Incarnation) {
 	w.peek() // what was asked for before the gate opened
 	if !passed || !w.want.Up {
 		w.abandon("")
-		return nil, nil
+		return
 	}
 	w.move(Starting, "")
 	// What was wished until now is fulfilled by this start; what comes from now on needs another.
@@ -41,7 +40,7 @@ func (w *Worker) launch(ctx context.Context) (Process, *Incarnation) {
 	if p == nil {
 		w.failed(ctx, inc, err, later)
 		w.wish = merge(w.wish, later)
-		return nil, nil
+		return
 	}
 	w.started(p, inc)
 	if wanted {
@@ -49,7 +48,6 @@ func (w *Worker) launch(ctx context.Context) (Process, *Incarnation) {
 		w.heed()
 	}
 	w.wish = merge(w.wish, later)
-	return p, inc
 }
 
 // during calls f in a goroutine of its own, so that the mailbox is read meanwhile. Once no crawler is wanted any more
@@ -153,6 +151,8 @@ type drained struct {
 
 func (w *Worker) started(p Process, inc *Incarnation) {
 	w.process.Store(&p)
+	w.inc = inc
+	p.OnExit(w.wake)
 	w.now.Pid, w.now.ProcessID, w.now.StartedAt, w.now.UpAt = p.Pid(), inc.ID, time.Now(), time.Time{}
 	w.now.Restarts = w.starts
 	w.starts++

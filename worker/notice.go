@@ -63,10 +63,16 @@ func (w *Worker) notify(p Process) {
 	n.answer(p.Signal(n.sig))
 }
 
-// needless answers what waits where there is no process: the next one, if any, is started after it.
+// needless answers what waits where there is no process: the next one, if any, is started after it. At the end of its life that is
+// left to close.
 func (w *Worker) needless() {
 	if w.notice == nil || w.process.Load() != nil {
 		return
+	}
+	select {
+	case <-w.dying:
+		return
+	default:
 	}
 	n := w.notice
 	w.notice = nil

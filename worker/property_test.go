@@ -52,7 +52,7 @@ func anyOrder(t *testing.T, steps []int, pauses []int64, takes time.Duration, fa
 	w := New("src", Needs{Start: f.start, Observer: f, Logger: discard})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	go func() { _ = w.Run(ctx); close(done) }()
+	w.Live(ctx, func() { close(done) })
 	asked, answers := 0, make(chan error, 100)
 	wish := func(k Kind, d Desire) {
 		asked++

@@ -108,7 +108,7 @@ func sequence(t *testing.T, s *process.Spawner, standin string, r *rand.Rand) {
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { _ = w.Run(ctx); close(done) }()
+	w.Live(ctx, func() { close(done) })
 	var asked sync.WaitGroup
 	wish := func(k worker.Kind, d worker.Desire) {
 		asked.Add(1)

@@ -6,26 +6,45 @@ import (
 	"time"
 )
 
-// Run is the life of the worker. When the context ends it stops its crawler and returns once nothing of it is left, or
-// the stop timeout and a second have passed.
-func (w *Worker) Run(ctx context.Context) error {
-	defer func() { w.close(context.Cause(ctx)) }()
-	for ctx.Err() == nil {
-		w.runOnce(ctx)
+// Live begins the life of the worker, and does not wait. When the context ends the worker stops its crawler. over is called, by
+// the worker's goroutine, once nothing of it is left, or the stop timeout and a second have passed. To be called once.
+func (w *Worker) Live(ctx context.Context, over func()) {
+	w.dying = ctx.Done()
+	unwatch := context.AfterFunc(ctx, w.wake)
+	w.goOn = func() {
+		if w.live(ctx) {
+			unwatch()
+			w.close(context.Cause(ctx))
+			over()
+		}
 	}
-	return nil
+	go w.goOn()
 }
 
-// runOnce goes from rest (stopped, backoff) through one process to the next rest.
-func (w *Worker) runOnce(ctx context.Context) {
-	switch w.now.Phase {
-	case Stopped:
+// live goes on until there is nothing to do before something happens, or until its life is over.
+func (w *Worker) live(ctx context.Context) (over bool) {
+	for w.inc != nil || ctx.Err() == nil {
+		if w.runOnce(ctx) {
+			return false
+		}
+	}
+	return true
+}
+
+// runOnce goes one step: from a rest (stopped, backoff) to a process, and through that to the next rest. It tells whether there is
+// nothing to do before something happens.
+func (w *Worker) runOnce(ctx context.Context) (asleep bool) {
+	switch {
+	case w.inc != nil:
+		return w.attend(ctx)
+	case w.now.Phase == Stopped:
 		w.rest(ctx)
-	case Backoff, Cooling:
+	case w.now.Phase == Backoff, w.now.Phase == Cooling:
 		w.backOff(ctx)
 	default: // pending, starting, or stopping with nothing left
-		w.live(ctx)
+		w.launch(ctx)
 	}
+	return false
 }
 
 // rest waits until a crawler is wanted and the policy does not stand against it.
@@ -76,30 +95,32 @@ wait:
 	w.move(next, "")
 }
 
-// live starts a process, waits for its end and sees to it that nothing is left.
-func (w *Worker) live(ctx context.Context) {
-	p, inc := w.launch(ctx)
-	if p == nil {
-		return
+// attend watches the process that runs, and sees to it that nothing is left after its end.
+func (w *Worker) attend(ctx context.Context) (asleep bool) {
+	p, inc := *w.process.Load(), w.inc
+	cause, by, asleep := w.watch(ctx, p)
+	if !asleep {
+		w.inc = nil
+		w.end(ctx, p, inc, cause, by)
 	}
-	cause, by := w.watch(ctx, p)
-	w.end(ctx, p, inc, cause, by)
+	return asleep
 }
 
-// watch waits until the process ends by itself, or has to. An empty cause is an end that nobody asked for.
-func (w *Worker) watch(ctx context.Context, p Process) (Cause, string) {
+// watch waits until the process ends by itself, or has to. An empty cause is an end that nobody asked for. Where nothing is to be
+// waited for but what wakes the worker, it does not wait.
+func (w *Worker) watch(ctx context.Context, p Process) (cause Cause, by string, asleep bool) {
 	var stable <-chan time.Time
 	for {
 		switch {
 		case !w.want.Up:
-			return w.because(StoppedBy), w.want.By
+			return w.because(StoppedBy), w.want.By, false
 		case w.restartWished(), !w.want.Spec.same(w.spec):
-			return w.because(Restarted), w.want.By
+			return w.because(Restarted), w.want.By, false
 		case w.judge != nil && w.judge.End != "":
 			if w.judge.unwell() && w.now.Phase.Up() { // it was found so, whatever comes of it
 				w.heed()
 			}
-			return w.judge.End, cmp.Or(w.judge.By, "manager")
+			return w.judge.End, cmp.Or(w.judge.By, "manager"), false
 		}
 		w.heed()
 		if w.now.Phase.Up() {
@@ -110,13 +131,17 @@ func (w *Worker) watch(ctx context.Context, p Process) (Cause, string) {
 				stable = time.After(time.Until(w.now.UpAt.Add(w.spec.Delay.Stable)))
 			}
 		}
+		if stable == nil && w.sleep(ctx, p) {
+			return "", "", true
+		}
 		select {
 		case <-p.Exited():
-			return "", ""
+			return "", "", false
 		case <-stable:
 			w.calm()
+			stable = nil
 		case <-ctx.Done():
-			return Shutdown, "manager"
+			return Shutdown, "manager", false
 		case <-w.mail:
 			w.read()
 		}

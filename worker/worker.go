@@ -21,6 +21,7 @@ type Process interface {
 	StartTime() uint64
 	Fingerprint() uint64
 	Exited() <-chan struct{}
+	OnExit(f func()) // calls f, which must not block, once Exited is closed; to be called once
 	Exit() process.Exit
 	Ask(sig syscall.Signal) error    // to end
 	Signal(sig syscall.Signal) error // anything else
@@ -139,10 +140,13 @@ type Worker struct {
 	n    Needs
 	snap atomic.Pointer[Snapshot]
 
-	process atomic.Pointer[Process] // the one that runs; written by Run's goroutine, read by all
+	process atomic.Pointer[Process] // the one that runs; written by the worker's goroutine, read by all
+	goOn    func()                  // what that goroutine does; this and the next are written by Live, before it begins
+	dying   <-chan struct{}         // closed: the worker has to end
 
-	// The mailbox: one slot, merged by whoever sends, emptied by Run.
+	// The mailbox: one slot, merged by whoever sends, emptied by the worker's goroutine.
 	mu      sync.Mutex
+	asleep  bool // that goroutine has ended, as there was nothing to do; who wakes the worker begins another
 	desire  *Desire
 	wished  *wish
 	judged  *Verdict
@@ -150,8 +154,9 @@ type Worker struct {
 	closed  error         // why nothing is taken any more
 	mail    chan struct{} // capacity 1: something is in the slot
 
-	// Everything below belongs to the goroutine of Run.
+	// Everything below belongs to the worker's goroutine. One that ends hands it to the next by way of asleep.
 	now     Snapshot
+	inc     *Incarnation // of the process that runs; nil before it was started, and once its end has begun
 	want    Desire
 	wish    *wish    // to be fulfilled
 	served  *wish    // fulfilled by the process that is starting, once that is well
@@ -244,11 +249,32 @@ func (w *Worker) Judge(v Verdict) {
 	}
 }
 
+// wake is called after something has happened. Any goroutine; does not wait.
 func (w *Worker) wake() {
 	select {
 	case w.mail <- struct{}{}:
 	default:
 	}
+	w.mu.Lock()
+	asleep := w.asleep
+	w.asleep = false
+	w.mu.Unlock()
+	if asleep {
+		go w.goOn()
+	}
+}
+
+// sleep tells whether nothing has happened that was not seen yet. Then the worker's goroutine has to end.
+func (w *Worker) sleep(ctx context.Context, p Process) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	select {
+	case <-p.Exited():
+		return false
+	default:
+	}
+	w.asleep = len(w.mail) == 0 && ctx.Err() == nil
+	return w.asleep
 }
 
 // read empties the slot.

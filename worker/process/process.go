@@ -33,7 +33,8 @@ type Process struct {
 	conn   syscall.RawConn
 	watch  poll.Watch // of pidfd
 	exited chan struct{}
-	exit   Exit // written by ended before it closes exited
+	exit   Exit                   // written by ended before it closes exited
+	onExit atomic.Pointer[func()] // whoever takes it out calls it
 	killed atomic.Bool
 	peak   atomic.Int64
 
@@ -65,6 +66,22 @@ func (p *Process) Started() time.Time { return p.started }
 
 // Exited is closed when the leader has ended. What it started may still live: see Sweep.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
+
+// OnExit calls f, by another goroutine or at once, when Exited is closed. f must not block. To be called once.
+func (p *Process) OnExit(f func()) {
+	p.onExit.Store(&f)
+	select {
+	case <-p.exited:
+		p.tellExit()
+	default:
+	}
+}
+
+func (p *Process) tellExit() {
+	if f := p.onExit.Swap(nil); f != nil {
+		(*f)()
+	}
+}
 
 // Exit tells how the leader ended. To be called after Exited is closed.
 func (p *Process) Exit() Exit {
@@ -137,6 +154,7 @@ func (p *Process) ended(info siginfo, usage unix.Rusage, err error) {
 	p.spawner.oom.look(p.exit.At) // what moved by now explains no later end
 	p.raisePeak(peakOf(usage))
 	close(p.exited)
+	p.tellExit()
 }
 
 // outOfMemory tells whether the leader's end by SIGKILL, which we have not sent, goes with a counter that moved.
