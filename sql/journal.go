@@ -14,7 +14,7 @@ var ErrPutOff = errors.New("what is to be written was put off, the database refu
 
 // JournalOptions are the journal's settings; zero fields mean the defaults.
 type JournalOptions struct {
-	Delay       time.Duration              // how long a group is gathered that nobody waits for: 25 ms
+	Delay       time.Duration              // how long a group is gathered that nobody waits for: 50 ms
 	GroupSize   int                        // entries in one transaction: 1,000
 	Bound       int                        // most waiting process rows, and log lines: 10,000 each
 	LastAttempt time.Duration              // how long Run goes on writing after its context has ended: 3 s
@@ -87,7 +87,7 @@ func newJournal(w writer, opts JournalOptions) *Journal {
 
 func (o JournalOptions) withDefaults() JournalOptions {
 	if o.Delay == 0 {
-		o.Delay = 25 * time.Millisecond
+		o.Delay = 50 * time.Millisecond
 	}
 	if o.GroupSize == 0 {
 		o.GroupSize = 1000

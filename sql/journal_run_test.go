@@ -166,7 +166,7 @@ func TestGroupsAreGatheredForAFewMilliseconds(t *testing.T) {
 			j.Log(line(n))
 		}
 		time.Sleep(time.Second) // fake time
-		if took := w.attempts()[0].Sub(accepted); took != 25*time.Millisecond {
+		if took := w.attempts()[0].Sub(accepted); took != 50*time.Millisecond {
 			t.Errorf("committed after %v", took)
 		}
 		synctest.Wait() // what comes while it writes needs no gathering
@@ -196,7 +196,7 @@ func TestWhatComesWhileAGroupIsWrittenIsGatheredToo(t *testing.T) {
 			return nil
 		}
 		j.Log(line(1))
-		time.Sleep(30 * time.Millisecond) // fake time
+		time.Sleep(60 * time.Millisecond) // fake time
 		j.Log(line(3))
 		time.Sleep(time.Second)
 	})
