@@ -22,6 +22,7 @@ type cgroups struct {
 	failed atomic.Bool // a fork into one was refused: it is not tried again
 
 	holding holding
+	spares  spares[struct{}, *cgroup] // in which nothing lives
 
 	// What the kernel answers to; tests put themselves in its place.
 	makeDir func(dir string) error
@@ -70,8 +71,12 @@ func (c *cgroups) mkdir(dir string) error {
 
 func cgroupDir(prefix uint32) string { return fmt.Sprintf("%s%08x", cgroupName, prefix) }
 
-// make makes the directory of a tree.
+// make makes the directory of a tree, or takes one that another tree needs no more: to remove a cgroup costs the kernel more than all
+// else about an end, and it does that in the background, where it holds up those that are made.
 func (c *cgroups) make(number uint64) (*cgroup, error) {
+	if g, ok := c.spares.take(struct{}{}); ok && g.open() == nil {
+		return g, nil
+	}
 	g := &cgroup{dir: filepath.Join(c.dir, strconv.FormatUint(number, 16))}
 	err := c.makeDir(g.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -82,12 +87,25 @@ func (c *cgroups) make(number uint64) (*cgroup, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.fd, err = noEINTR(func() (int, error) { return unix.Open(g.dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
-	if err != nil {
+	if err := g.open(); err != nil {
 		g.remove()
 		return nil, err
 	}
 	return g, nil
+}
+
+// park keeps a cgroup in which nothing lives for another tree, if it is as it was made. Where there is a memory controller it has
+// counters that speak of the tree that it had. Where cgroup.kill was written, Linux since 6.12 kills what is forked into it later: a
+// fork compares how often that was done here and in the cgroup of the parent (cgroup_post_fork).
+func (c *cgroups) park(g *cgroup) bool {
+	return g.plain && g.bare() && c.spares.put(struct{}{}, g, c.dropSpares)
+}
+
+// dropSpares removes the cgroups that wait for a tree. They are in a file system of the kernel's, which does not hang.
+func (c *cgroups) dropSpares() {
+	for _, g := range c.spares.empty() {
+		g.remove()
+	}
 }
 
 // close removes our directory, if no tree is left in it.
@@ -109,26 +127,38 @@ func (c *cgroups) lost(prefixes []uint32) []Survivor {
 
 // cgroup is the directory of one tree.
 type cgroup struct {
-	dir string
-	fd  int // open until the fork
+	dir   string
+	fd    int  // open until the fork
+	plain bool // it is as it was made: it never had limits, and nothing in it was killed at once. See park
+}
 
-	gone bool // removed; the keeper's, until the tree is done
+func (g *cgroup) open() (err error) {
+	g.fd, err = noEINTR(func() (int, error) { return unix.Open(g.dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
+	return err
 }
 
 func (g *cgroup) forked() { unix.Close(g.fd) }
 
-// emptied tells whether nothing lives in it any more, and then removes it: an rmdir finds that out by itself.
-func (g *cgroup) emptied() bool {
-	if !g.gone {
-		err := syscall.Rmdir(g.dir)
-		g.gone = err == nil || err == syscall.ENOENT
-	}
-	return g.gone || !g.populated()
+// bare tells whether there is nothing below it, and no memory controller.
+func (g *cgroup) bare() bool {
+	var st unix.Stat_t
+	return unix.Stat(g.dir, &st) == nil && st.Nlink == 2 && !exists(filepath.Join(g.dir, "memory.events"))
 }
 
 // populated tells whether any process lives in it or below it; zombies do not count.
 func (g *cgroup) populated() bool {
 	return g.event("cgroup.events", "populated") == 1
+}
+
+// still tells whether surely nothing lives in it or below it, and it is not frozen.
+func (g *cgroup) still() bool {
+	data, err := slurp(filepath.Join(g.dir, "cgroup.events"), nil)
+	if err != nil {
+		return false
+	}
+	populated, read := valueOf(data, "populated")
+	frozen, _ := valueOf(data, "frozen")
+	return read && populated == 0 && frozen == 0
 }
 
 // oomKills is how often the kernel killed in it for want of memory; 0 where the memory controller is not here.
@@ -166,12 +196,7 @@ func (g *cgroup) members() []member {
 		if err != nil || !d.IsDir() {
 			return nil
 		}
-		data, _ := os.ReadFile(filepath.Join(path, "cgroup.procs"))
-		for f := range bytes.FieldsSeq(data) {
-			pid, err := strconv.Atoi(string(f))
-			if err != nil || pid == 0 { // 0: of another pid namespace
-				continue
-			}
+		for _, pid := range (&cgroup{dir: path}).pids() {
 			if st, ok := readStat(pid); ok && !st.dead() {
 				out = append(out, member{pid, st})
 			}
@@ -181,8 +206,23 @@ func (g *cgroup) members() []member {
 	return out
 }
 
+// pids are the processes in it, without those below it.
+func (g *cgroup) pids() (pids []int) {
+	var buffer [512]byte
+	data, _ := slurp(filepath.Join(g.dir, "cgroup.procs"), buffer[:0])
+	for f := range bytes.FieldsSeq(data) {
+		if pid := int(decimal(f)); pid != 0 { // of another pid namespace
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
 // kill sends SIGKILL to all that is in it and below it, at once: nothing can be forked out of it meanwhile.
-func (g *cgroup) kill() { _ = os.WriteFile(filepath.Join(g.dir, "cgroup.kill"), []byte("1"), 0) }
+func (g *cgroup) kill() {
+	g.plain = false
+	_ = os.WriteFile(filepath.Join(g.dir, "cgroup.kill"), []byte("1"), 0)
+}
 
 // remove removes it and what the tree has made below it.
 func (g *cgroup) remove() {

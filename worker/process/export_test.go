@@ -5,3 +5,6 @@ var OwnCgroup = readOwnCgroup
 
 // TurnSlots is how many starts hold descriptors at once.
 const TurnSlots = turnSlots
+
+// Crowd has a Spawner take many processes to live for a while.
+func Crowd(s *Spawner) { s.crowd.there(spareFrom) }

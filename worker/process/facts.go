@@ -17,17 +17,38 @@ func (p *Process) Sample() {
 	default:
 	}
 	within(p.spawner.facts, func() {
-		found := descendants(p.pid)
-		if p.spawner.finger == nil {
-			p.tree.kin.learn(found)
-		}
-		peak := highWater(p.pid)
+		found, peak := p.below(), highWater(p.pid)
 		for _, m := range found {
 			peak += highWater(m.pid)
+		}
+		select {
+		case <-p.exited: // what was seen may be another tree's already
+			return
+		default:
+		}
+		if p.spawner.finger == nil {
+			p.tree.kin.learn(found)
 		}
 		p.raisePeak(peak)
 		p.spawner.oom.look(time.Now())
 	})
+}
+
+// below are the living processes of the tree but for the leader. A cgroup lists them in one file; elsewhere what has left its parent
+// is not among them.
+func (p *Process) below() (found []member) {
+	if p.cgroup == nil {
+		return descendants(p.pid)
+	}
+	for _, pid := range p.cgroup.pids() {
+		if pid == p.pid {
+			continue
+		}
+		if st, ok := readStat(pid); ok && !st.dead() {
+			found = append(found, member{pid, st})
+		}
+	}
+	return found
 }
 
 // Saw keeps the memory that the tree was seen to use, in bytes, where somebody else looked.

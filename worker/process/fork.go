@@ -153,6 +153,7 @@ func (s *Spawner) inCgroup(ctx context.Context, r *forkRequest) error {
 		}
 		return s.attempt(ctx, r)
 	}
+	g.plain = r.quota == Quota{} && len(r.cpus) == 0
 	left, err := s.cgroups.hold(g, r.quota, r.cpus)
 	if err != nil {
 		g.forked()

@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -130,7 +131,7 @@ func (k *keeper) round(now time.Time) (again bool) {
 	found, vanished := k.look()
 	for t := range k.trees {
 		members, stirred := found[t]
-		if t.cgroup != nil && !t.cgroup.emptied() {
+		if !k.vacated(t) {
 			members, stirred = append(members, t.cgroup.members()...), true
 		}
 		if stirred || vanished || blind.Load() != before {
@@ -148,6 +149,28 @@ func (k *keeper) round(now time.Time) (again bool) {
 		t.finish()
 	}
 	return again
+}
+
+// vacated tells whether nothing lives in the cgroup of a tree any more. Then it is taken from the tree, but for one in which more is
+// to be removed than itself.
+func (k *keeper) vacated(t *tree) bool {
+	g := t.cgroup
+	if g == nil {
+		return true
+	}
+	if k.s.crowd.there(k.s.live.Load()) {
+		if g.still() && k.s.cgroups.park(g) {
+			t.cgroup = nil
+			return true
+		}
+		return !g.populated()
+	}
+	err := syscall.Rmdir(g.dir) // finds out by itself
+	if err == nil || err == syscall.ENOENT {
+		t.cgroup = nil
+		return true
+	}
+	return !g.populated()
 }
 
 func (t *tree) schedule(now time.Time) {

@@ -28,6 +28,7 @@ type Process struct {
 	user      *borrowed.Owner // as whom it runs; nil is we
 	place     borrowed.Place  // an empty Root: it has no directory for temporary files
 	terms     *borrowed.Terms // nil: it has no list
+	cgroup    *cgroup         // that it was started in, which is another tree's perhaps once the leader has ended; nil: none
 
 	pidfd  *os.File
 	conn   syscall.RawConn

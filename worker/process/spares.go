@@ -8,23 +8,88 @@ import (
 	"crawlkeeper/worker/borrowed"
 )
 
-// An empty directory waits for another process where that many live, or did within that time, until for so long none has come.
+// What was made for a process of which nothing is left waits for another process where that many live, or did within that time,
+// until for so long none has come.
 const (
 	spareFrom = 100
 	spareFor  = 10 * time.Second
 )
 
-// spares are directories for temporary files in which their processes have left nothing. While many crawlers are started
-// anew the next ones get them: to make a directory is slow where many were just removed, as ext4 passes over each number of
-// theirs for minutes.
-type spares struct {
-	dropping sync.Mutex // held while some are removed
+// crowd knows whether many processes live, or did a moment ago.
+type crowd struct {
+	mu   sync.Mutex
+	many time.Time // when spareFrom processes were seen to live; guarded by mu
+}
 
+func (c *crowd) there(live int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if live >= spareFrom {
+		c.many = time.Now()
+	}
+	return time.Since(c.many) < spareFor
+}
+
+// spares are what waits for another process, by who may have it.
+type spares[K comparable, V any] struct {
 	mu     sync.Mutex // guards all below
-	list   map[owner][]borrowed.Place
+	list   map[K][]V
 	timer  *time.Timer // nil: there are none
-	many   time.Time   // when spareFrom processes were seen to live
 	closed bool
+}
+
+// put keeps something, for which drop is called where it is not taken in time. False: none are kept any more.
+func (s *spares[K, V]) put(of K, v V, drop func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	if s.timer == nil {
+		s.timer = time.AfterFunc(spareFor, drop)
+		s.list = map[K][]V{}
+	}
+	s.timer.Reset(spareFor)
+	s.list[of] = append(s.list[of], v)
+	return true
+}
+
+func (s *spares[K, V]) take(of K) (v V, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.list[of]
+	if len(all) == 0 {
+		return v, false
+	}
+	last := len(all) - 1
+	s.list[of] = all[:last]
+	return all[last], true
+}
+
+// empty takes all.
+func (s *spares[K, V]) empty() (all []V) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, v := range s.list {
+		all = append(all, v...)
+	}
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	s.list, s.timer = nil, nil
+	return all
+}
+
+func (s *spares[K, V]) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+}
+
+func (s *spares[K, V]) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
 }
 
 // owner is as whom processes run that may use a directory.
@@ -40,9 +105,11 @@ func ownerOf(user *borrowed.Owner) owner {
 	return owner{true, user.Uid, user.Gid}
 }
 
-// makeTemp makes the directory for temporary files of a process.
+// makeTemp makes the directory for temporary files of a process. While many crawlers are started anew it is one in which another
+// process has left nothing: to make a directory is slow where many were just removed, as ext4 passes over each number of theirs for
+// minutes.
 func (s *Spawner) makeTemp(place borrowed.Place, user *borrowed.Owner) error {
-	if spare, ok := s.spares.take(ownerOf(user)); ok {
+	if spare, ok := s.temps.take(ownerOf(user)); ok {
 		err := spare.Become(place)
 		s.claims.drop(spare.ID)
 		if err == nil {
@@ -64,16 +131,16 @@ func (s *Spawner) putBack(place borrowed.Place, user *borrowed.Owner) error {
 
 // spare keeps a directory that is as it was made, under another name. False where it is not, or none are kept any more.
 func (s *Spawner) spare(place borrowed.Place, user *borrowed.Owner) bool {
-	as, ok := s.spares.name(place.Root, s.live.Load())
-	if !ok || !place.Unused(user) {
+	if !s.crowd.there(s.live.Load()) || s.temps.isClosed() || !place.Unused(user) {
 		return false
 	}
+	as := borrowed.Place{Root: place.Root, ID: "spare-" + NewID()}
 	s.claims.take(as.ID)
 	if err := place.Become(as); err != nil {
 		s.claims.drop(as.ID)
 		return false
 	}
-	if s.spares.put(ownerOf(user), as, s.DropSpares) {
+	if s.temps.put(ownerOf(user), as, s.DropSpares) {
 		return true
 	}
 	err := as.Become(place)
@@ -82,18 +149,14 @@ func (s *Spawner) spare(place borrowed.Place, user *borrowed.Owner) bool {
 }
 
 // NoSpares keeps no more directories for processes to come: few do. It does not wait.
-func (s *Spawner) NoSpares() {
-	s.spares.mu.Lock()
-	defer s.spares.mu.Unlock()
-	s.spares.closed = true
-}
+func (s *Spawner) NoSpares() { s.temps.close() }
 
 // DropSpares removes the directories that wait for a process, within a limited time for all. What is left the janitor finds, or the
 // next manager.
 func (s *Spawner) DropSpares() {
-	s.spares.dropping.Lock() // who comes second waits
-	defer s.spares.dropping.Unlock()
-	places := s.spares.empty()
+	s.dropping.Lock() // who comes second waits
+	defer s.dropping.Unlock()
+	places := s.temps.empty()
 	_ = s.files.do(context.Background(), func(ctx context.Context) {
 		for _, place := range places {
 			if ctx.Err() != nil || place.RemoveTemp(ctx) != nil {
@@ -104,55 +167,4 @@ func (s *Spawner) DropSpares() {
 	for _, place := range places {
 		s.claims.drop(place.ID)
 	}
-}
-
-// name makes a name for a directory, where one is kept while so many processes live.
-func (s *spares) name(root string, live int64) (borrowed.Place, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if live >= spareFrom {
-		s.many = time.Now()
-	}
-	return borrowed.Place{Root: root, ID: "spare-" + NewID()}, !s.closed && time.Since(s.many) < spareFor
-}
-
-func (s *spares) put(o owner, place borrowed.Place, drop func()) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return false
-	}
-	if s.timer == nil {
-		s.timer = time.AfterFunc(spareFor, drop)
-		s.list = map[owner][]borrowed.Place{}
-	}
-	s.timer.Reset(spareFor)
-	s.list[o] = append(s.list[o], place)
-	return true
-}
-
-func (s *spares) take(o owner) (borrowed.Place, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	places := s.list[o]
-	if len(places) == 0 {
-		return borrowed.Place{}, false
-	}
-	last := len(places) - 1
-	s.list[o] = places[:last]
-	return places[last], true
-}
-
-// empty takes all.
-func (s *spares) empty() (all []borrowed.Place) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, places := range s.list {
-		all = append(all, places...)
-	}
-	if s.timer != nil {
-		s.timer.Stop()
-	}
-	s.list, s.timer = nil, nil
-	return all
 }

@@ -43,8 +43,11 @@ type Spawner struct {
 	null   *os.File
 	keys   borrowed.Keys
 	claims claims
-	spares spares
 	poller poll.Poller // of all pidfds
+
+	crowd    crowd
+	temps    spares[owner, borrowed.Place] // directories for temporary files
+	dropping sync.Mutex                    // held while some of them are removed
 
 	ownTable func(keep int) error // gives the forking thread its table; tests refuse it
 
@@ -129,6 +132,7 @@ func (s *Spawner) Run(ctx context.Context) error {
 	defer s.NoSpares()
 	if s.cgroups != nil {
 		defer s.cgroups.close()
+		defer s.cgroups.dropSpares()
 	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGCHLD)

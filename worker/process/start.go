@@ -203,7 +203,7 @@ func (s *Spawner) refusal(ctx context.Context, spec *Spec, err error) error {
 func (s *Spawner) register(r *forkRequest, found program) (*Process, error) {
 	p := &Process{
 		spawner: s, path: found.path, pid: r.pid, startTime: r.tree.start, started: r.at, user: found.user, place: found.place, terms: found.terms,
-		exited: make(chan struct{}), reaped: make(chan struct{}), tree: r.tree,
+		cgroup: r.tree.cgroup, exited: make(chan struct{}), reaped: make(chan struct{}), tree: r.tree,
 	}
 	if err := p.open(r); err != nil { // a process that cannot be watched must not live
 		_ = syscall.Kill(r.pid, syscall.SIGKILL)

@@ -11,10 +11,10 @@ import (
 // tree is a leader and all that descends from it.
 type tree struct {
 	id     string
-	number uint64 // 0 where it bears none
-	leader int    // written before the keeper gets the tree, read under the registry's lock before
-	start  uint64 // of the leader, as leader
-	cgroup *cgroup
+	number uint64  // 0 where it bears none
+	leader int     // written before the keeper gets the tree, read under the registry's lock before
+	start  uint64  // of the leader, as leader
+	cgroup *cgroup // until nothing lives in it and it is removed, or another tree's; from the end of the leader the keeper's, then of whoever sees done closed
 	kin    kin
 	done   chan struct{} // closed when nothing is left
 
