@@ -103,7 +103,13 @@ func (c *cgroups) park(g *cgroup) bool {
 
 // dropSpares removes the cgroups that wait for a tree. They are in a file system of the kernel's, which does not hang.
 func (c *cgroups) dropSpares() {
-	for _, g := range c.spares.empty() {
+	spares := c.spares.empty()
+	if len(spares) > 0 {
+		// For each cgroup that goes the kernel looks for it in the list of its siblings whose times it has yet to add up, which it
+		// does when the times of all are read.
+		_, _ = os.ReadFile(filepath.Join(c.dir, "cpu.stat"))
+	}
+	for _, g := range spares {
 		g.remove()
 	}
 }
