@@ -103,15 +103,16 @@ func (c *cgroups) park(g *cgroup) bool {
 
 // dropSpares removes the cgroups that wait for a tree. They are in a file system of the kernel's, which does not hang.
 func (c *cgroups) dropSpares() {
-	spares := c.spares.empty()
-	if len(spares) > 0 {
-		// For each cgroup that goes the kernel looks for it in the list of its siblings whose times it has yet to add up, which it
-		// does when the times of all are read.
-		_, _ = os.ReadFile(filepath.Join(c.dir, "cpu.stat"))
-	}
-	for _, g := range spares {
-		g.remove()
-	}
+	c.spares.drain(func(spares []*cgroup) {
+		if len(spares) > 0 {
+			// For each cgroup that goes the kernel looks for it in the list of its siblings whose times it has yet to add up,
+			// which it does when the times of all are read.
+			_, _ = os.ReadFile(filepath.Join(c.dir, "cpu.stat"))
+		}
+		for _, g := range spares {
+			g.remove()
+		}
+	})
 }
 
 // close removes our directory, if no tree is left in it.

@@ -32,6 +32,8 @@ func (c *crowd) there(live int64) bool {
 
 // spares are what waits for another process, by who may have it.
 type spares[K comparable, V any] struct {
+	dropping sync.Mutex // held while some are removed
+
 	mu     sync.Mutex // guards all below
 	list   map[K][]V
 	timer  *time.Timer // nil: there are none
@@ -64,6 +66,13 @@ func (s *spares[K, V]) take(of K) (v V, ok bool) {
 	last := len(all) - 1
 	s.list[of] = all[:last]
 	return all[last], true
+}
+
+// drain takes all and removes them. Who comes second waits for the first.
+func (s *spares[K, V]) drain(remove func([]V)) {
+	s.dropping.Lock()
+	defer s.dropping.Unlock()
+	remove(s.empty())
 }
 
 // empty takes all.
@@ -154,17 +163,16 @@ func (s *Spawner) NoSpares() { s.temps.close() }
 // DropSpares removes the directories that wait for a process, within a limited time for all. What is left the janitor finds, or the
 // next manager.
 func (s *Spawner) DropSpares() {
-	s.dropping.Lock() // who comes second waits
-	defer s.dropping.Unlock()
-	places := s.temps.empty()
-	_ = s.files.do(context.Background(), func(ctx context.Context) {
-		for _, place := range places {
-			if ctx.Err() != nil || place.RemoveTemp(ctx) != nil {
-				break
+	s.temps.drain(func(places []borrowed.Place) {
+		_ = s.files.do(context.Background(), func(ctx context.Context) {
+			for _, place := range places {
+				if ctx.Err() != nil || place.RemoveTemp(ctx) != nil {
+					break
+				}
 			}
+		})
+		for _, place := range places {
+			s.claims.drop(place.ID)
 		}
 	})
-	for _, place := range places {
-		s.claims.drop(place.ID)
-	}
 }

@@ -45,9 +45,8 @@ type Spawner struct {
 	claims claims
 	poller poll.Poller // of all pidfds
 
-	crowd    crowd
-	temps    spares[owner, borrowed.Place] // directories for temporary files
-	dropping sync.Mutex                    // held while some of them are removed
+	crowd crowd
+	temps spares[owner, borrowed.Place] // directories for temporary files
 
 	ownTable func(keep int) error // gives the forking thread its table; tests refuse it
 
