@@ -3,8 +3,8 @@ package manager
 import "time"
 
 // What falls due in the same gatherSpan goes out in one round trip, with the last of it: that one never waits, and none waits in
-// the hope of others. Spans begin at whole multiples, so that a tick whose interval is one of those waits as long each time and its
-// interval stays even. While many crawlers start or end, each tick waits for gatherBusy, as the processor is what all wait for: each
+// the hope of others. Spans begin at whole multiples, so that ticks with the same interval stay together, and wait as long each
+// time. While many crawlers start or end, each tick waits for gatherBusy, as the processor is what all wait for: each
 // start has its first tick.
 const (
 	gatherSpan = mono(10 * time.Millisecond)

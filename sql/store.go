@@ -29,8 +29,8 @@ const pingAfter = 3 * time.Second
 // idleLimit is how long a connection is kept that nobody uses, and idleLook how often that is looked at. At rest one is enough: each
 // other is a process of the server, which also counts what was done on it late, while its client sleeps.
 const (
-	idleLimit = 2 * time.Second
-	idleLook  = 2 * time.Second
+	idleLimit = 1500 * time.Millisecond
+	idleLook  = time.Second
 )
 
 // Store reads from the database, and writes for the command line. It is safe for concurrent use. Callers give each call a context

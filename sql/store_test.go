@@ -48,7 +48,7 @@ func TestTheConnectionOfThePollIsNotPinged(t *testing.T) {
 func TestConnectionsThatNobodyUsesEndSoon(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]time.Duration{
-		"postgres://localhost/x": 5 * time.Second,
+		"postgres://localhost/x": 1500 * time.Millisecond,
 		"postgres://localhost/x?pool_max_conn_idle_time=1h&pool_health_check_period=1h": time.Hour,
 	} {
 		config, err := parse(url)

@@ -71,6 +71,9 @@ func TestNothingIsMissedByAWorkerThatFallsAsleep(t *testing.T) {
 		again := make(chan error, 1)
 		w.Wish(Restart, up, func(err error) { again <- err })
 		<-again
+		noticed := make(chan error, 1)
+		w.Notify(syscall.SIGHUP, func(err error) { noticed <- err })
+		<-noticed
 		go f.last().end(process.Exit{})
 		go cancel()
 		<-over

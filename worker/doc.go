@@ -3,7 +3,7 @@
 // A worker is one goroutine at most, from [Worker.Live] on. It alone writes the worker's state; others send to its mailbox (one
 // slot, in which what waits is merged) and read its [Snapshot]. While a crawler runs and there is nothing to do it does not exist:
 // it ends, and whatever happens (mail, the exit, the end of the context) begins the next, which goes on where the last one was.
-// Thousands of crawlers at rest so need no stacks. It knows how a crawler is started, stopped and restarted, and nothing
+// Thousands of crawlers that run undisturbed so need no stacks. It knows how a crawler is started, stopped and restarted, and nothing
 // of Redis, Postgres or schedules: what it needs of others is handed to it as [Needs].
 //
 // # Phases

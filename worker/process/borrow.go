@@ -60,7 +60,7 @@ func (p *Process) giveBack() []borrowed.Kept {
 	if p.terms != nil {
 		kept = s.Return(context.Background(), p.place, p.terms)
 	}
-	if g := p.tree.cgroup; g != nil && (!s.files.try(g.remove) || exists(g.dir)) {
+	if g := p.tree.cgroup; g != nil && !s.cgroups.drop(g) {
 		kept = append(kept, borrowed.Kept{Entry: borrowed.Entry{Kind: borrowed.Cgroup, Name: g.dir}, Why: "it could not be removed"})
 	}
 	if p.place.Root != "" {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -23,6 +24,10 @@ type cgroups struct {
 
 	holding holding
 	spares  spares[struct{}, *cgroup] // in which nothing lives
+
+	mu   sync.Mutex
+	held map[string]bool // directories that are a living tree's or wait for one; guarded by mu
+	last uint64          // of the names that were given; guarded by mu
 
 	// What the kernel answers to; tests put themselves in its place.
 	makeDir func(dir string) error
@@ -73,32 +78,82 @@ func cgroupDir(prefix uint32) string { return fmt.Sprintf("%s%08x", cgroupName, 
 
 // make makes the directory of a tree, or takes one that another tree needs no more: to remove a cgroup costs the kernel more than all
 // else about an end, and it does that in the background, where it holds up those that are made.
-func (c *cgroups) make(number uint64) (*cgroup, error) {
-	if g, ok := c.spares.take(struct{}{}); ok && g.open() == nil {
-		return g, nil
-	}
-	g := &cgroup{dir: filepath.Join(c.dir, strconv.FormatUint(number, 16))}
-	err := c.makeDir(g.dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err = c.mkdir(c.dir); err == nil {
-			err = c.makeDir(g.dir)
+func (c *cgroups) make() (*cgroup, error) {
+	if g, ok := c.spares.take(struct{}{}); ok {
+		if g.again = true; g.open() == nil {
+			return g, nil
 		}
+		c.drop(g)
 	}
+	g, err := c.makeNew()
 	if err != nil {
 		return nil, err
 	}
 	if err := g.open(); err != nil {
-		g.remove()
+		c.drop(g)
 		return nil, err
 	}
 	return g, nil
+}
+
+// makeNew makes a directory under a name that none has: also what a manager before us left may be there still.
+func (c *cgroups) makeNew() (*cgroup, error) {
+	for {
+		g := &cgroup{dir: c.name()}
+		err := c.makeDir(g.dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			if err = c.mkdir(c.dir); err == nil {
+				err = c.makeDir(g.dir)
+			}
+		}
+		if err == nil {
+			return g, nil
+		}
+		c.release(g)
+		if !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+	}
+}
+
+// name gives out a directory, which is held from before it is made until release.
+func (c *cgroups) name() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last++
+	dir := filepath.Join(c.dir, strconv.FormatUint(c.last, 16))
+	if c.held == nil {
+		c.held = map[string]bool{}
+	}
+	c.held[dir] = true
+	return dir
+}
+
+func (c *cgroups) release(g *cgroup) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.held, g.dir)
+}
+
+// isHeld tells whether a directory is a living tree's, or waits for one.
+func (c *cgroups) isHeld(dir string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.held[dir]
+}
+
+// drop removes a cgroup that no tree has, with what is below it. False: it could not be removed, and is left over from here on.
+func (c *cgroups) drop(g *cgroup) bool {
+	g.remove()
+	c.release(g)
+	return !exists(g.dir)
 }
 
 // park keeps a cgroup in which nothing lives for another tree, if it is as it was made. Where there is a memory controller it has
 // counters that speak of the tree that it had. Where cgroup.kill was written, Linux since 6.12 kills what is forked into it later: a
 // fork compares how often that was done here and in the cgroup of the parent (cgroup_post_fork).
 func (c *cgroups) park(g *cgroup) bool {
-	return g.plain && g.bare() && c.spares.put(struct{}{}, g, c.dropSpares)
+	return g.plain && g.single() && !exists(filepath.Join(g.dir, "memory.events")) && c.spares.put(struct{}{}, g, c.dropSpares)
 }
 
 // dropSpares removes the cgroups that wait for a tree. They are in a file system of the kernel's, which does not hang.
@@ -110,7 +165,7 @@ func (c *cgroups) dropSpares() {
 			_, _ = os.ReadFile(filepath.Join(c.dir, "cpu.stat"))
 		}
 		for _, g := range spares {
-			g.remove()
+			c.drop(g)
 		}
 	})
 }
@@ -137,6 +192,7 @@ type cgroup struct {
 	dir   string
 	fd    int  // open until the fork
 	plain bool // it is as it was made: it never had limits, and nothing in it was killed at once. See park
+	again bool // it was another tree's before
 }
 
 func (g *cgroup) open() (err error) {
@@ -146,10 +202,10 @@ func (g *cgroup) open() (err error) {
 
 func (g *cgroup) forked() { unix.Close(g.fd) }
 
-// bare tells whether there is nothing below it, and no memory controller.
-func (g *cgroup) bare() bool {
+// single tells whether there is no cgroup below it.
+func (g *cgroup) single() bool {
 	var st unix.Stat_t
-	return unix.Stat(g.dir, &st) == nil && st.Nlink == 2 && !exists(filepath.Join(g.dir, "memory.events"))
+	return unix.Stat(g.dir, &st) == nil && st.Nlink == 2
 }
 
 // populated tells whether any process lives in it or below it; zombies do not count.

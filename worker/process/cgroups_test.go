@@ -31,10 +31,10 @@ func cgroupOf(t *testing.T, pid int) string {
 func TestProcessesLiveInCgroupsThatAreUsedAgain(t *testing.T) {
 	t.Parallel()
 	s := spawner(t)
-	process.Crowd(s)
 	dir := t.TempDir()
 	var places []string
 	for n := range 4 {
+		process.Crowd(s)
 		ready := filepath.Join(dir, fmt.Sprint(n))
 		spec := process.Spec{Argv: []string{"sh", "-c", `touch "$0"; exec sleep 1000`, ready}}
 		if n == 1 { // leaves something to be killed

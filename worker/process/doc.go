@@ -9,7 +9,7 @@
 // [New] tests which of these ways work here and uses them together, the strongest first; [Spawner.Ways] tells which.
 //
 //   - [ByCgroup]: a cgroup v2 of the tree's own, below ours, where such directories can be made. cgroup.kill ends all of
-//     it at once. The directory goes with the tree.
+//     it at once. The directory goes with the tree, or becomes another's.
 //   - [ByLocks], the fingerprint: just before each fork the soft limit RLIMIT_LOCKS (64 bits, unlimited by default, without
 //     effect in Linux since 2.4) is set to a number of the tree's own and reset after it. It is inherited through fork,
 //     exec, setsid, double forks and changes of user, and everybody can read it. The number begins with 31 bits that

@@ -34,10 +34,10 @@ func (p *Process) Sample() {
 	})
 }
 
-// below are the living processes of the tree but for the leader. A cgroup lists them in one file; elsewhere what has left its parent
-// is not among them.
+// below are the living processes of the tree but for the leader. A cgroup with none below it lists them in one file; elsewhere what
+// has left its parent is not among them.
 func (p *Process) below() (found []member) {
-	if p.cgroup == nil {
+	if p.cgroup == nil || !p.cgroup.single() {
 		return descendants(p.pid)
 	}
 	for _, pid := range p.cgroup.pids() {

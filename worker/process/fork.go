@@ -145,7 +145,7 @@ func (s *Spawner) inCgroup(ctx context.Context, r *forkRequest) error {
 	if s.cgroups == nil || s.cgroups.failed.Load() {
 		return s.attempt(ctx, r)
 	}
-	g, err := s.cgroups.make(r.tree.number)
+	g, err := s.cgroups.make()
 	if err != nil {
 		s.logger.Warn("a cgroup could not be made", "error", err)
 		if r.quota.CPU > 0 {
@@ -157,7 +157,7 @@ func (s *Spawner) inCgroup(ctx context.Context, r *forkRequest) error {
 	left, err := s.cgroups.hold(g, r.quota, r.cpus)
 	if err != nil {
 		g.forked()
-		s.files.try(g.remove)
+		s.cgroups.drop(g)
 		return noShare(err)
 	}
 	if left != nil && !s.toldQuota.Swap(true) {
@@ -171,13 +171,13 @@ func (s *Spawner) inCgroup(ctx context.Context, r *forkRequest) error {
 		r.tree.cgroup = g
 		return nil
 	}
-	s.files.try(g.remove)
+	s.cgroups.drop(g)
 	if !errors.Is(err, syscall.ETXTBSY) && !errors.Is(err, syscall.EMFILE) && errors.As(err, new(syscall.Errno)) {
 		first := err
 		if r.quota.CPU > 0 {
 			return noShare(first)
 		}
-		if err = s.attempt(ctx, r); err == nil && !s.cgroups.failed.Swap(true) {
+		if err = s.attempt(ctx, r); err == nil && !g.again && !s.cgroups.failed.Swap(true) { // one that was used may be spoilt
 			s.logger.Warn("processes cannot be put into cgroups here", "error", first)
 		}
 	}

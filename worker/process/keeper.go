@@ -158,15 +158,13 @@ func (k *keeper) vacated(t *tree) bool {
 	if g == nil {
 		return true
 	}
-	if k.s.crowd.there(k.s.live.Load()) {
-		if g.still() && k.s.cgroups.park(g) {
-			t.cgroup = nil
-			return true
-		}
-		return !g.populated()
+	if k.s.crowd.there(k.s.live.Load()) && g.still() && k.s.cgroups.park(g) {
+		t.cgroup = nil
+		return true
 	}
 	err := syscall.Rmdir(g.dir) // finds out by itself
 	if err == nil || err == syscall.ENOENT {
+		k.s.cgroups.release(g)
 		t.cgroup = nil
 		return true
 	}

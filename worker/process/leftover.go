@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -77,7 +76,8 @@ type Leftover struct {
 }
 
 // Leftovers scans /proc and the cgroups for what bears our numbers, or those of managers that are gone, and belongs to no
-// living tree. A tree is in the registry from before its fork: what was found and is then not there is nobody's.
+// living tree. A tree is in the registry from before its fork, and a cgroup is held from before it is made: what was found and
+// is then not there is nobody's.
 func (s *Spawner) Leftovers() []Leftover {
 	var out []Leftover
 	within(s.facts, func() {
@@ -132,10 +132,9 @@ func (c *cgroups) leftovers(vacant map[uint32]bool) []Leftover {
 			continue
 		}
 		for _, e := range entries {
-			number, err := strconv.ParseUint(e.Name(), 16, 64)
-			info, infoErr := e.Info()
-			if err == nil && infoErr == nil && e.IsDir() && !living.knows(number) {
-				out = append(out, Leftover{Cgroup: filepath.Join(c.base, cgroupDir(p), e.Name()), Since: info.ModTime()})
+			dir := filepath.Join(c.base, cgroupDir(p), e.Name())
+			if info, err := e.Info(); err == nil && e.IsDir() && !c.isHeld(dir) {
+				out = append(out, Leftover{Cgroup: dir, Since: info.ModTime()})
 			}
 		}
 	}

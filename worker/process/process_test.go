@@ -117,6 +117,31 @@ func TestExit(t *testing.T) {
 	}
 }
 
+// Whoever asks to be told of the exit is told once, before it, beside it or after it.
+func TestOnExit(t *testing.T) {
+	t.Parallel()
+	s := spawner(t)
+	for _, script := range []string{"exit 0", "read line", "sleep 1000"} {
+		p, _ := sh(t, s, script)
+		if script == "exit 0" {
+			<-p.Exited()
+		}
+		told := make(chan struct{}, 9)
+		p.OnExit(func() {
+			<-p.Exited() // closed by now, or this never ends
+			told <- struct{}{}
+		})
+		if err := p.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		<-told
+		mustSweep(t, p)
+		if len(told) > 0 {
+			t.Errorf("%s: told twice", script)
+		}
+	}
+}
+
 func TestTerminateReachesAStoppedLeaderAlone(t *testing.T) {
 	t.Parallel()
 	s := spawner(t)

@@ -101,7 +101,7 @@ func TestLimitsAreWrittenIntoTheCgroup(t *testing.T) {
 	if ok, why := c.holds("memory"); !ok { // with it we move out of the way of the controllers
 		t.Fatal(why)
 	}
-	g, err := c.make(7)
+	g, err := c.make()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestLimitsAreWrittenIntoTheCgroup(t *testing.T) {
 func TestATreeWithoutLimitsWritesNothing(t *testing.T) {
 	t.Parallel()
 	c := fakeCgroups(t, "cpuset cpu memory pids")
-	g, err := c.make(7)
+	g, err := c.make()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestWhatCannotBeHeldIsSaid(t *testing.T) {
 			t.Parallel()
 			c := fakeCgroups(t, test.offered, test.others...)
 			_, said := c.prospects()
-			g, err := c.make(7)
+			g, err := c.make()
 			if err != nil {
 				t.Fatal(err)
 			}

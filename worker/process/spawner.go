@@ -60,7 +60,6 @@ type Spawner struct {
 	facts chan struct{} // slots for reading /proc
 	gifts chan struct{} // slots for giving back what crawlers registered, which may lie on a mount that hangs
 
-	serial   atomic.Uint32 // of trees that have a cgroup and no number
 	live     atomic.Int64  // processes that were started and are not swept
 	passes   atomic.Uint64 // looks at the orphans
 	unmarked atomic.Uint64

@@ -105,11 +105,8 @@ func setenv(env []string, name, value string) []string {
 func (s *Spawner) start(ctx context.Context, spec *Spec, found program) (*Process, error) {
 	t := &tree{id: spec.ID, done: make(chan struct{})}
 	number := func() uint64 { return 0 }
-	switch {
-	case s.finger != nil:
+	if s.finger != nil {
 		number = s.finger.next
-	case s.cgroups != nil:
-		number = func() uint64 { return uint64(s.slot.prefix)<<32 | uint64(s.serial.Add(1)) }
 	}
 	living.add(t, number)
 	if found.terms != nil {
@@ -209,7 +206,7 @@ func (s *Spawner) register(r *forkRequest, found program) (*Process, error) {
 		_ = syscall.Kill(r.pid, syscall.SIGKILL)
 		reapLeader(r.pid)
 		if r.tree.cgroup != nil {
-			s.files.try(r.tree.cgroup.remove)
+			s.cgroups.drop(r.tree.cgroup)
 		}
 		return nil, &StartError{found.path, "its end cannot be watched: " + reason(err), err}
 	}

@@ -3,6 +3,7 @@ package process
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -11,7 +12,7 @@ func vacant(t *testing.T, k *keeper) *tree {
 	t.Helper()
 	c := k.s.cgroups
 	ok(t, os.MkdirAll(c.dir, 0o700))
-	g, err := c.make(uint64(k.s.serial.Add(1)))
+	g, err := c.make()
 	ok(t, err)
 	g.forked()
 	g.plain = true
@@ -39,17 +40,64 @@ func TestACgroupThatIsAsItWasMadeIsForTheNextTree(t *testing.T) {
 	if !k.vacated(first) || first.cgroup != nil {
 		t.Fatal("the tree still has its cgroup: its last kill would reach the next tree")
 	}
-	next, err := k.s.cgroups.make(uint64(k.s.serial.Add(1)))
+	next, err := k.s.cgroups.make()
 	ok(t, err)
 	next.forked()
 	if next.dir != dir {
 		t.Errorf("%s was made, though %s waits", next.dir, dir)
 	}
-	other, err := k.s.cgroups.make(uint64(k.s.serial.Add(1)))
+	other, err := k.s.cgroups.make()
 	ok(t, err)
 	other.forked()
 	if other.dir == dir {
 		t.Error("two trees have one cgroup")
+	}
+}
+
+// The janitor ends what is in a cgroup that nobody has.
+func TestACgroupThatWaitsOrIsUsedAgainIsNotLeftOver(t *testing.T) {
+	t.Parallel()
+	k := keeperOfMany(t)
+	c := k.s.cgroups
+	left := func(want ...string) {
+		t.Helper()
+		var got []string
+		for _, l := range c.leftovers(map[uint32]bool{0xabc: true}) {
+			got = append(got, l.Cgroup)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("left over: %v, want %v", got, want)
+		}
+	}
+	left()
+	first := vacant(t, k)
+	g := first.cgroup
+	left()
+	k.vacated(first)
+	left() // it waits
+	again, err := c.make()
+	ok(t, err)
+	again.forked()
+	left() // it is another tree's
+	put(t, g, "x", "")
+	if c.drop(again) {
+		t.Error("it is gone, with a file in it")
+	}
+	left(g.dir)
+}
+
+// What a manager before us left, and the janitor has yet to remove, is passed over.
+func TestACgroupGetsANameThatNoneHas(t *testing.T) {
+	t.Parallel()
+	c := keeperOfMany(t).s.cgroups
+	for _, name := range []string{"1", "2"} {
+		ok(t, os.MkdirAll(filepath.Join(c.dir, name), 0o700))
+	}
+	g, err := c.make()
+	ok(t, err)
+	g.forked()
+	if filepath.Base(g.dir) != "3" || len(c.held) != 1 {
+		t.Errorf("made %s, held: %v", g.dir, c.held)
 	}
 }
 
@@ -67,18 +115,18 @@ func TestACgroupThatIsNotAsItWasMadeIsNotForTheNextTree(t *testing.T) {
 		"it counts memory":      {func(t *testing.T, _ *keeper, g *cgroup) { put(t, g, "memory.events", "oom_kill 1\n") }, true},
 		"it has limits":         {func(_ *testing.T, _ *keeper, g *cgroup) { g.plain = false }, true},
 		"it was killed":         {func(_ *testing.T, _ *keeper, g *cgroup) { g.kill() }, true},
-		"the end":               {func(_ *testing.T, k *keeper, _ *cgroup) { k.s.cgroups.spares.close() }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k := keeperOfMany(t)
 			tree := vacant(t, k)
+			dir := tree.cgroup.dir
 			c.spoil(t, k, tree.cgroup)
 			if k.vacated(tree) != c.empty {
 				t.Errorf("empty: %v", !c.empty)
 			}
-			if _, kept := k.s.cgroups.spares.take(struct{}{}); kept || tree.cgroup == nil {
-				t.Error("it waits for another tree")
+			if _, kept := k.s.cgroups.spares.take(struct{}{}); kept || exists(dir) && tree.cgroup == nil {
+				t.Error("it waits for another tree, or for nobody")
 			}
 		})
 	}
