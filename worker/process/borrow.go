@@ -13,25 +13,29 @@ import (
 	"crawlkeeper/worker/borrowed"
 )
 
-// claims are the ids of processes from before anything is made for them until all was given back. An id is used once, so
-// that what bears one that is not claimed any more is left over.
+// claims are the ids of processes from before anything is made for them until all was given back, and until nothing that bears
+// them waits for another process. An id is used once, so that what bears one that is not claimed any more is left over.
 type claims struct {
 	mu  sync.Mutex
-	ids map[string]bool // guarded by mu
+	ids map[string]int // how often each was taken and not dropped; guarded by mu
 }
 
 func (c *claims) take(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ids == nil {
-		c.ids = map[string]bool{}
+		c.ids = map[string]int{}
 	}
-	c.ids[id] = true
+	c.ids[id]++
 }
 
 func (c *claims) drop(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.ids[id] > 1 {
+		c.ids[id]--
+		return
+	}
 	delete(c.ids, id)
 }
 
@@ -40,7 +44,7 @@ func (c *claims) drop(id string) {
 func (s *Spawner) Claimed(id string) bool {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
-	return s.claims.ids[id]
+	return s.claims.ids[id] > 0
 }
 
 // termsFor completes what a process may register. Its number is not known yet.

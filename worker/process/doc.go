@@ -43,7 +43,7 @@
 //     of a few slots, and a queue for them that moves is waited for (filing.go). The keeper itself removes cgroups only.
 //   - Eight starts at a time hold descriptors, from their output to the fork; all others wait before.
 //   - A directory for temporary files is removed at the end of its process. Where many live, one that is as it was made goes to
-//     the next process of the same user instead (spares.go), under a name that is claimed meanwhile. So does the cgroup of
+//     the next process of the same user instead (spares.go), and stays claimed meanwhile. So does the cgroup of
 //     a tree of which nothing had to be killed (cgroup.go).
 //
 // umask, nice and resource limits are set by a step between fork and exec, which is our own program started again:

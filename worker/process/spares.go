@@ -138,23 +138,17 @@ func (s *Spawner) putBack(place borrowed.Place, user *borrowed.Owner) error {
 	})
 }
 
-// spare keeps a directory that is as it was made, under another name. False where it is not, or none are kept any more.
+// spare keeps a directory that is as it was made. False where it is not, or none are kept any more.
 func (s *Spawner) spare(place borrowed.Place, user *borrowed.Owner) bool {
 	if !s.crowd.there(s.live.Load()) || s.temps.isClosed() || !place.Unused(user) {
 		return false
 	}
-	as := borrowed.Place{Root: place.Root, ID: "spare-" + NewID()}
-	s.claims.take(as.ID)
-	if err := place.Become(as); err != nil {
-		s.claims.drop(as.ID)
-		return false
-	}
-	if s.temps.put(ownerOf(user), as, s.DropSpares) {
+	s.claims.take(place.ID) // its process is about to drop it
+	if s.temps.put(ownerOf(user), place, s.DropSpares) {
 		return true
 	}
-	err := as.Become(place)
-	s.claims.drop(as.ID)
-	return err != nil // then the janitor finds it
+	s.claims.drop(place.ID)
+	return false
 }
 
 // NoSpares keeps no more directories for processes to come: few do. It does not wait.
