@@ -69,11 +69,12 @@ func (t tick) encode(shape string) []byte {
 		}
 		b = t.appendOld(append(b, '{'))
 	case configs.TickScrapyRedis:
-		b = appendQuoted(append(b, `{"url": `...), tickURL(t.payload, t.url))
-		b = t.appendFull(append(b, `, "meta": {`...))
+		fields := payloadFields(t.payload)
+		b = appendQuoted(append(b, `{"url": `...), urlOf(fields, t.url))
+		b = t.appendFull(append(b, `, "meta": {`...), fields)
 		b = append(b, '}')
 	default:
-		b = t.appendFull(append(b, '{'))
+		b = t.appendFull(append(b, '{'), payloadFields(t.payload))
 	}
 	return append(b, '}')
 }
@@ -102,11 +103,11 @@ func (t tick) appendOld(b []byte) []byte {
 // ownFields win over those of a payload.
 var ownFields = []string{"trigger", "backfill_hours", "history", "tick_id", "due_at"}
 
-func (t tick) appendFull(b []byte) []byte {
+// appendFull takes the fields of the payload, and may add to them.
+func (t tick) appendFull(b []byte, fields map[string]json.RawMessage) []byte {
 	b = appendTickID(append(t.appendOld(b), `, "tick_id": "`...), t.code, t.due)
 	b = status.AppendIsoformat(append(b, `", "due_at": "`...), t.due)
 	b = append(b, '"')
-	fields := payloadFields(t.payload)
 	if _, ok := fields["url"]; !ok && t.url != "" {
 		if fields == nil {
 			fields = map[string]json.RawMessage{}
@@ -136,8 +137,12 @@ func payloadFields(payload json.RawMessage) map[string]json.RawMessage {
 
 // tickURL is the payload's url, else the adapter's; "" where there is neither.
 func tickURL(payload json.RawMessage, adapter string) string {
+	return urlOf(payloadFields(payload), adapter)
+}
+
+func urlOf(fields map[string]json.RawMessage, adapter string) string {
 	var url string
-	if field, ok := payloadFields(payload)["url"]; ok && json.Unmarshal(field, &url) == nil && url != "" {
+	if field, ok := fields["url"]; ok && json.Unmarshal(field, &url) == nil && url != "" {
 		return url
 	}
 	return adapter
