@@ -2,8 +2,6 @@ package manager
 
 import (
 	"bytes"
-	"crypto/sha1" //nolint:gosec // what version 5 of a UUID is made of
-	"encoding/hex"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -29,22 +27,10 @@ const (
 var tickSpace = uuid.MustParse("6f1d7a0e-5c8b-4b1e-9f58-3a1f0a7b52c4")
 
 // tickID is a function of source and due time.
-func tickID(code string, due time.Time) string { return string(appendTickID(nil, code, due)) }
-
-// appendTickID appends it: a UUID of version 5.
-func appendTickID(b []byte, code string, due time.Time) []byte {
-	named := append(make([]byte, 0, 256), tickSpace[:]...)
-	named = append(append(named, code...), 0)
-	sum := sha1.Sum(strconv.AppendInt(named, due.UnixMicro(), 10)) //nolint:gosec // a name, no secret
-	sum[6] = sum[6]&0x0f | 0x50
-	sum[8] = sum[8]&0x3f | 0x80
-	for i, part := range [][]byte{sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16]} {
-		if i > 0 {
-			b = append(b, '-')
-		}
-		b = hex.AppendEncode(b, part)
-	}
-	return b
+func tickID(code string, due time.Time) string {
+	name := append(append(make([]byte, 0, len(code)+20), code...), 0)
+	name = strconv.AppendInt(name, due.UnixMicro(), 10)
+	return uuid.NewSHA1(tickSpace, name).String()
 }
 
 // tick is what asks a crawler for one run.
@@ -105,7 +91,7 @@ var ownFields = []string{"trigger", "backfill_hours", "history", "tick_id", "due
 
 // appendFull takes the fields of the payload, and may add to them.
 func (t tick) appendFull(b []byte, fields map[string]json.RawMessage) []byte {
-	b = appendTickID(append(t.appendOld(b), `, "tick_id": "`...), t.code, t.due)
+	b = append(append(t.appendOld(b), `, "tick_id": "`...), tickID(t.code, t.due)...)
 	b = status.AppendIsoformat(append(b, `", "due_at": "`...), t.due)
 	b = append(b, '"')
 	if _, ok := fields["url"]; !ok && t.url != "" {
