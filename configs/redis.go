@@ -12,23 +12,13 @@ import (
 
 const sentinelPort = "26379"
 
+// name fills a template in. What was put in is not looked at again.
 func (r Redis) name(template, code string) string {
-	const prefixMark, codeMark = "{prefix}", "{code}"
-	name := make([]byte, 0, len(template)+len(r.Prefix)+len(code))
-	for i := 0; i < len(template); { // what was put in is not looked at again
-		switch rest := template[i:]; {
-		case strings.HasPrefix(rest, prefixMark):
-			name = append(name, r.Prefix...)
-			i += len(prefixMark)
-		case strings.HasPrefix(rest, codeMark):
-			name = append(name, code...)
-			i += len(codeMark)
-		default:
-			name = append(name, rest[0])
-			i++
-		}
+	parts := strings.Split(template, "{prefix}")
+	for i := range parts {
+		parts[i] = strings.ReplaceAll(parts[i], "{code}", code)
 	}
-	return string(name)
+	return strings.Join(parts, r.Prefix)
 }
 
 // StartURLs names the list of ticks of a source. The manager pushes, the crawler pops.

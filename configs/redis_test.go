@@ -22,6 +22,21 @@ func TestKeyNames(t *testing.T) {
 	}
 }
 
+// As with a hash tag of a cluster, around a code or a prefix that reads like the other placeholder.
+func TestWhatWasPutIntoANameIsNotReplaced(t *testing.T) {
+	t.Parallel()
+	r := mustParse(t, "redis: {prefix: code, keys: {start_urls: '{{prefix}}{{code}}', heartbeat: '{prefix}{prefix}x{code}{'}}").Redis
+	for got, want := range map[string]string{
+		r.StartURLs("prefix"): "{code}{prefix}",
+		r.Heartbeat("a"):      "codecodexa{",
+		r.name("", "a"):       "",
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestSentinel(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[Secret]Sentinel{

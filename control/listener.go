@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"golang.org/x/time/rate"
 )
 
 // ListenerOptions say where a [Listener] listens and whom it calls. All callbacks come from the goroutine of Run and must return
@@ -40,8 +39,7 @@ type Listener struct {
 	// Owned by the goroutine of Run.
 	wait     backoff
 	lostAt   time.Time // zero while subscribed
-	badLines *rate.Limiter
-	unlogged int // bad messages since the last log line about one
+	badLines *FewLines
 }
 
 // NewListener makes a listener that [Listener.Run] brings to life.
@@ -52,7 +50,7 @@ func NewListener(opts ListenerOptions) *Listener {
 	return &Listener{
 		opts: opts, log: opts.Logger.With("channel", opts.Channel),
 		pingEvery: 3 * time.Second, deadAfter: 8 * time.Second,
-		badLines: rate.NewLimiter(rate.Every(10*time.Second), 5),
+		badLines: NewFewLines(),
 	}
 }
 
@@ -116,12 +114,9 @@ func (l *Listener) bad(payload string, err *ParseError) {
 	if l.opts.Bad != nil {
 		l.opts.Bad()
 	}
-	if l.badLines.Allow() {
+	if unlogged, ok := l.badLines.Pass(); ok {
 		l.log.Warn("bad command, nothing was changed", "error", err.Problem, "id", err.ID, "message", excerpt(payload),
-			"bytes", len(payload), "not_logged_before", l.unlogged)
-		l.unlogged = 0
-	} else {
-		l.unlogged++
+			"bytes", len(payload), "not_logged_before", unlogged)
 	}
 	if err.ID != "" && l.opts.Reply != nil {
 		l.opts.Reply(Reply{ID: err.ID, Error: err.Problem})

@@ -43,7 +43,10 @@ func (f *fleet) command(c control.Command, reply func(control.Reply)) {
 	}
 	sources, err := f.find(c)
 	if err != nil {
-		o.refuse(err)
+		if unlogged, ok := f.unknown.Pass(); ok {
+			o.logRefusal(err, unlogged)
+		}
+		o.answerRefusal(err)
 		return
 	}
 	f.logger.Info("command", "action", c.Action, "source", shorten(c.Source()), "sources", len(sources), "by", c.By, "id", c.ID)
@@ -110,7 +113,17 @@ func shorten(s string) string {
 }
 
 func (o *order) refuse(err error) {
-	o.f.logger.Warn("a command is refused", "action", o.command.Action, "source", shorten(o.command.Source()), "by", o.command.By, "error", err)
+	o.logRefusal(err, 0)
+	o.answerRefusal(err)
+}
+
+// logRefusal also says how many commands were refused without a line before this one.
+func (o *order) logRefusal(err error, unlogged int) {
+	o.f.logger.Warn("a command is refused", "action", o.command.Action, "source", shorten(o.command.Source()), "by", o.command.By,
+		"error", err, "not_logged_before", unlogged)
+}
+
+func (o *order) answerRefusal(err error) {
 	o.f.metrics.Command(o.command.Action, "error")
 	o.reply(control.Reply{ID: o.command.ID, Error: err.Error()})
 }

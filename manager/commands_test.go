@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"syscall"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/redis/go-redis/v9"
 
 	"crawlkeeper/control"
 	"crawlkeeper/internal/testenv"
@@ -207,4 +209,69 @@ func TestGarbageOnTheChannelChangesNothing(t *testing.T) {
 	if r := w.records()["a"]; r.Restarts != 0 || r.Phase != "running" {
 		t.Errorf("%+v", r)
 	}
+}
+
+// Commands that cannot be read and commands for nobody: all are counted and answered, and few are logged.
+func TestAFloodOfBadCommandsIsFewLines(t *testing.T) {
+	t.Parallel()
+	const flood = 1000
+	w := newWorld(t)
+	var lines logLines
+	w.log = slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelInfo}))
+	r := w.start()
+	nobody := control.Command{Action: "stop", Sources: []string{"nobody"}}
+	w.command(nobody) // from now on it listens
+	_, err := w.rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+		for range flood {
+			p.Publish(t.Context(), "crawler:control", "garbage")
+			p.Publish(t.Context(), "crawler:control", `{"action":"stop","source":"nobody"}`)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reply := w.command(nobody); reply.OK || !strings.Contains(reply.Error, "unknown source nobody") { // behind all others
+		t.Errorf("%+v", reply)
+	}
+	text := scrape(t, r)
+	for _, want := range []string{
+		fmt.Sprintf("\ncrawlkeeper_bad_commands_total %d\n", flood),
+		fmt.Sprintf("\ncrawlkeeper_commands_total{action=\"stop\",result=\"error\"} %d\n", flood+2),
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not among the metrics", want)
+		}
+	}
+	for _, message := range []string{"bad command", "a command is refused"} {
+		if n := lines.count(message); n < 1 || n > flood/10 {
+			t.Errorf("%q: %d lines", message, n)
+		}
+	}
+}
+
+// The next line that is written says how many were not.
+func TestALineAboutARefusalCountsThoseBefore(t *testing.T) {
+	t.Parallel()
+	fleetBubble(t, func(b *bench) {
+		var lines logLines
+		b.run(func() { b.logger = slog.New(slog.NewTextHandler(&lines, nil)) })
+		b.poll()
+		refused := func() {
+			if r := b.do(control.Command{Action: "stop", Sources: []string{"nobody"}}); r.OK {
+				t.Errorf("%+v", r)
+			}
+		}
+		for range 1000 {
+			refused()
+		}
+		if n := lines.count("a command is refused"); n != 5 {
+			t.Errorf("%d lines of 1000 at once", n)
+		}
+		time.Sleep(10 * time.Second)
+		refused()
+		if n := lines.count("not_logged_before=995"); n != 1 {
+			t.Errorf("%d lines say that 995 were not written", n)
+		}
+	})
 }

@@ -85,6 +85,7 @@ type fleet struct {
 	sources  map[string]*source
 	adapters map[string]*configs.Adapter // one of each for all its sources, by its name in the configuration
 	refused  map[string]string           // codes that are not served, and why, as it was logged
+	unknown  *control.FewLines           // about commands for sources that there are not
 	heap     dueHeap
 	loaded   bool // the sources were read once
 	alerts   *alerts
@@ -122,6 +123,7 @@ func (f *fleet) init() {
 	f.adapters = map[string]*configs.Adapter{}
 	f.refused = map[string]string{}
 	f.rollouts = map[*rollout]struct{}{}
+	f.unknown = control.NewFewLines()
 	f.vanished, f.returned = map[string]time.Time{}, map[string]bool{}
 	if f.census == nil {
 		f.census = func() {}

@@ -99,19 +99,25 @@ func (m *Manager) repairLoop(ctx context.Context) error {
 	return m.payLoop(ctx)
 }
 
+// codes are those of all sources; nil before they were read for the first time.
+func (f *fleet) codes() map[string]bool {
+	if !f.loaded {
+		return nil
+	}
+	codes := make(map[string]bool, len(f.sources))
+	for code := range f.sources {
+		codes[code] = true
+	}
+	return codes
+}
+
 func (m *Manager) repairOnce(ctx context.Context) error {
 	open, err := m.Store.OpenProcesses(ctx, "")
 	if err != nil {
 		return err
 	}
-	codes, ok := query(ctx, m.fleet, func() map[string]bool {
-		codes := make(map[string]bool, len(m.fleet.sources))
-		for code := range m.fleet.sources {
-			codes[code] = true
-		}
-		return codes
-	})
-	if !ok || !m.ready.Load() {
+	codes, ok := query(ctx, m.fleet, m.fleet.codes)
+	if !ok || codes == nil {
 		return errors.New("the sources are not read yet")
 	}
 	gone, err := m.gone(ctx, open, codes)

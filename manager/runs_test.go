@@ -106,6 +106,23 @@ func TestProcessesOfALostManagerAreClosed(t *testing.T) {
 	}
 }
 
+// Rows are closed by the codes that there are: by none, where they were asked for in the moment before the sources were read, nothing
+// would ever be closed.
+func TestThereAreNoCodesBeforeTheSourcesAreRead(t *testing.T) {
+	t.Parallel()
+	fleetBubble(t, func(b *bench) {
+		var before, none, one map[string]bool
+		b.run(func() { before = b.codes() })
+		b.poll()
+		b.run(func() { none = b.codes() })
+		b.poll(row("a", 60))
+		b.run(func() { one = b.codes() })
+		if before != nil || none == nil || len(none) > 0 || len(one) != 1 || !one["a"] {
+			t.Errorf("before %v, then %v and %v", before, none, one)
+		}
+	})
+}
+
 // A source that is deleted while its manager is killed may come back: its row is closed before.
 func TestProcessesOfADeletedSourceAreClosed(t *testing.T) {
 	t.Parallel()

@@ -2,8 +2,6 @@ package manager
 
 import (
 	"bytes"
-	"crypto/sha1" //nolint:gosec // what version 5 of a UUID is made of
-	"encoding/hex"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -29,22 +27,10 @@ const (
 var tickSpace = uuid.MustParse("6f1d7a0e-5c8b-4b1e-9f58-3a1f0a7b52c4")
 
 // tickID is a function of source and due time.
-func tickID(code string, due time.Time) string { return string(appendTickID(nil, code, due)) }
-
-// appendTickID appends it: a UUID of version 5.
-func appendTickID(b []byte, code string, due time.Time) []byte {
-	named := append(make([]byte, 0, 256), tickSpace[:]...)
-	named = append(append(named, code...), 0)
-	sum := sha1.Sum(strconv.AppendInt(named, due.UnixMicro(), 10)) //nolint:gosec // a name, no secret
-	sum[6] = sum[6]&0x0f | 0x50
-	sum[8] = sum[8]&0x3f | 0x80
-	for i, part := range [][]byte{sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16]} {
-		if i > 0 {
-			b = append(b, '-')
-		}
-		b = hex.AppendEncode(b, part)
-	}
-	return b
+func tickID(code string, due time.Time) string {
+	name := append(append(make([]byte, 0, len(code)+20), code...), 0)
+	name = strconv.AppendInt(name, due.UnixMicro(), 10)
+	return uuid.NewSHA1(tickSpace, name).String()
 }
 
 // tick is what asks a crawler for one run.
@@ -69,11 +55,12 @@ func (t tick) encode(shape string) []byte {
 		}
 		b = t.appendOld(append(b, '{'))
 	case configs.TickScrapyRedis:
-		b = appendQuoted(append(b, `{"url": `...), tickURL(t.payload, t.url))
-		b = t.appendFull(append(b, `, "meta": {`...))
+		fields := payloadFields(t.payload)
+		b = appendQuoted(append(b, `{"url": `...), urlOf(fields, t.url))
+		b = t.appendFull(append(b, `, "meta": {`...), fields)
 		b = append(b, '}')
 	default:
-		b = t.appendFull(append(b, '{'))
+		b = t.appendFull(append(b, '{'), payloadFields(t.payload))
 	}
 	return append(b, '}')
 }
@@ -102,11 +89,11 @@ func (t tick) appendOld(b []byte) []byte {
 // ownFields win over those of a payload.
 var ownFields = []string{"trigger", "backfill_hours", "history", "tick_id", "due_at"}
 
-func (t tick) appendFull(b []byte) []byte {
-	b = appendTickID(append(t.appendOld(b), `, "tick_id": "`...), t.code, t.due)
+// appendFull takes the fields of the payload, and may add to them.
+func (t tick) appendFull(b []byte, fields map[string]json.RawMessage) []byte {
+	b = append(append(t.appendOld(b), `, "tick_id": "`...), tickID(t.code, t.due)...)
 	b = status.AppendIsoformat(append(b, `", "due_at": "`...), t.due)
 	b = append(b, '"')
-	fields := payloadFields(t.payload)
 	if _, ok := fields["url"]; !ok && t.url != "" {
 		if fields == nil {
 			fields = map[string]json.RawMessage{}
@@ -136,8 +123,12 @@ func payloadFields(payload json.RawMessage) map[string]json.RawMessage {
 
 // tickURL is the payload's url, else the adapter's; "" where there is neither.
 func tickURL(payload json.RawMessage, adapter string) string {
+	return urlOf(payloadFields(payload), adapter)
+}
+
+func urlOf(fields map[string]json.RawMessage, adapter string) string {
 	var url string
-	if field, ok := payloadFields(payload)["url"]; ok && json.Unmarshal(field, &url) == nil && url != "" {
+	if field, ok := fields["url"]; ok && json.Unmarshal(field, &url) == nil && url != "" {
 		return url
 	}
 	return adapter

@@ -50,8 +50,9 @@ func TestCheckOfOtherShapes(t *testing.T) {
 	t.Parallel()
 	pg := testenv.Postgres(t)
 	store := open(t, pg)
-	if _, err := store.Check(t.Context()); !errors.Is(err, ErrNotMigrated) {
-		t.Errorf("an empty database: %v", err)
+	empty, err := store.Check(t.Context())
+	if !errors.Is(err, ErrNotMigrated) || !slices.Equal(empty.MissingTables, []string{"crawl_logs", "crawl_runs", "sources"}) || empty.MissingColumns != nil {
+		t.Errorf("an empty database: %v, %+v", err, empty)
 	}
 	pg.Exec(t, otherShape)
 	pg.Exec(t, "DROP VIEW recent; ALTER TABLE crawl_logs ALTER message TYPE varchar(99); ALTER TABLE crawl_runs ALTER error TYPE char(7); ALTER TABLE sources DROP history_done")
@@ -67,7 +68,7 @@ func TestCheckOfOtherShapes(t *testing.T) {
 	}
 	want := Shape{Encoding: "UTF8", Schema: "public", Migration: latest, Latest: latest, LogIDs: LogIDsNone,
 		LogProblem:   "crawl_logs.id is of type integer and has no default",
-		MessageLimit: 99, ErrorLimit: 7, Missing: []string{"sources.history_done"},
+		MessageLimit: 99, ErrorLimit: 7, MissingColumns: []string{"sources.history_done"},
 		MissingDefaults: []string{"crawl_logs.id", "crawl_logs.created_at", "crawl_runs.id", "crawl_runs.started_at"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -36,7 +36,8 @@ type Shape struct {
 	LogProblem      string   // why no log rows of ours can be written; "" where they can
 	MessageLimit    int      // most characters of crawl_logs.message, 0 = any
 	ErrorLimit      int      // most characters of crawl_runs.error, 0 = any
-	Missing         []string // columns ("sources.code") and whole tables ("sources") that the manager relies on and that are not there
+	MissingTables   []string // that the manager relies on
+	MissingColumns  []string // of tables that are there ("sources.code"), likewise
 	MissingDefaults []string // ids and times that do not fill themselves: what writes there must give them
 }
 
@@ -104,16 +105,17 @@ func (shape *Shape) readColumns(columns []db.ColumnsRow) {
 	}
 	for table, names := range reliedOn {
 		if !there[table] {
-			shape.Missing = append(shape.Missing, table)
+			shape.MissingTables = append(shape.MissingTables, table)
 			continue
 		}
 		for _, name := range names {
 			if !there[table+"."+name] {
-				shape.Missing = append(shape.Missing, table+"."+name)
+				shape.MissingColumns = append(shape.MissingColumns, table+"."+name)
 			}
 		}
 	}
-	slices.Sort(shape.Missing)
+	slices.Sort(shape.MissingTables)
+	slices.Sort(shape.MissingColumns)
 }
 
 // isTable tells tables from views, whose defaults are those of what is below them.

@@ -15,7 +15,7 @@ import (
 	"crawlkeeper/worker/process"
 )
 
-// adapters looks for the programs, directories and variables of every adapter.
+// adapters looks for the programs, directories and variables of every adapter, and for the programs beside its crawlers.
 func (d *doctor) adapters(ctx context.Context) []finding {
 	users := rowsOf(d.sources, func(s sql.Source) string {
 		if _, named := d.conf.Adapters[s.Adapter]; named {
@@ -23,18 +23,18 @@ func (d *doctor) adapters(ctx context.Context) []finding {
 		}
 		return "*"
 	})
+	unused := func(adapter string) bool { return d.sources != nil && len(users[adapter]) == 0 }
 	var findings []finding
 	for _, name := range sortedKeys(d.conf.Adapters) {
-		found := adapterFindings(ctx, name, d.conf.Adapters[name], d.environ, len(users[name]))
-		for _, f := range append(found, d.helperFindings(ctx, name)...) {
-			if f.Level == levelBad && d.sources != nil && len(users[name]) == 0 {
+		for _, f := range adapterFindings(ctx, name, d.conf.Adapters[name], d.environ, len(users[name])) {
+			if f.Level == levelBad && unused(name) {
 				f.Level = levelWarn
 				f.What += " (no source uses it)"
 			}
 			findings = append(findings, f)
 		}
 	}
-	return findings
+	return append(findings, d.helperFindings(ctx, unused)...)
 }
 
 // adapterFindings are about one adapter; users is the number of its sources.
@@ -57,46 +57,6 @@ func adapterFindings(ctx context.Context, name string, a configs.Adapter, enviro
 	if slices.Contains(a.Output.To, configs.OutputFile) {
 		if err := writable(a.Output.Dir); err != nil {
 			findings = append(findings, bad(fmt.Sprintf("%q cannot write its log files: %v", name, err), "create output.dir and let the manager's user write there"))
-		}
-	}
-	return findings
-}
-
-// helperFindings are about the programs of hooks, alerts and checks, which are looked for as the adapter's crawlers are. Only what is
-// missing is named: a hook that cannot run may keep every crawler from starting.
-func (d *doctor) helperFindings(ctx context.Context, name string) []finding {
-	a := d.conf.Adapters[name]
-	commands := map[string][]string{}
-	add := func(key string, hooks []configs.Hook) {
-		for i, h := range hooks {
-			commands[fmt.Sprintf("%s[%d]", key, i)] = h.Command
-		}
-	}
-	for point, hooks := range d.conf.Hooks {
-		add("hooks."+point, hooks)
-	}
-	for point, hooks := range a.Hooks {
-		add("adapters."+name+".hooks."+point, hooks)
-	}
-	for i, alert := range d.conf.Alerts {
-		add(fmt.Sprintf("alerts[%d].hooks", i), alert.Hooks)
-	}
-	for i, c := range a.Health {
-		commands[fmt.Sprintf("adapters.%s.health[%d]", name, i)] = c.Command
-	}
-	env := environOf(a, d.environ)
-	var findings []finding
-	for _, key := range sortedKeys(commands) {
-		command := commands[key]
-		if len(command) == 0 {
-			continue
-		}
-		path, err := process.Lookup(ctx, command[0], a.Dir, env)
-		switch {
-		case err != nil:
-			findings = append(findings, bad(fmt.Sprintf("%q cannot run what %s names: %v", name, key, err), "install it, or correct "+key+".command; it is looked for as the crawlers of the adapter are"))
-		case unix.Access(path, unix.X_OK) != nil:
-			findings = append(findings, bad(fmt.Sprintf("%q: this user may not execute %s, which %s names", name, path, key), "chmod +x it, or run the manager as a user who may"))
 		}
 	}
 	return findings

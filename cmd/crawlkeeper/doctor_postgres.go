@@ -55,20 +55,12 @@ func shapeFindings(s sql.Shape) []finding {
 	if s.Encoding != "UTF8" {
 		findings = append(findings, warn(fmt.Sprintf("the database's encoding is %s: texts with other characters are refused", s.Encoding), "use a database with encoding UTF8"))
 	}
-	var tables, columns []string
-	for _, name := range s.Missing {
-		if strings.Contains(name, ".") {
-			columns = append(columns, name)
-		} else {
-			tables = append(tables, name)
-		}
-	}
-	if tables != nil {
-		findings = append(findings, bad("not there are the shared tables "+strings.Join(tables, ", "),
+	if s.MissingTables != nil {
+		findings = append(findings, bad("not there are the shared tables "+strings.Join(s.MissingTables, ", "),
 			"run `crawlkeeper migrate`, which makes them; where they have other names, make views of these names first"))
 	}
-	if columns != nil {
-		findings = append(findings, bad("the shared tables lack "+strings.Join(columns, ", "), "add the columns, or put views of these names in front of the tables"))
+	if s.MissingColumns != nil {
+		findings = append(findings, bad("the shared tables lack "+strings.Join(s.MissingColumns, ", "), "add the columns, or put views of these names in front of the tables"))
 	}
 	if s.LogProblem != "" {
 		findings = append(findings, warn("no rows for crawl_logs: "+s.LogProblem, "give the column a default; until then the manager's lines are in its own log only"))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -284,6 +285,42 @@ func TestDoctorFindsFaults(t *testing.T) {
 				t.Errorf("a password is among\n%s", r)
 			}
 		})
+	}
+}
+
+// What several adapters lack for the same reason is one finding, which names where it stands in the file.
+func TestDoctorNamesAMissingHelperOnce(t *testing.T) {
+	t.Parallel()
+	const more = `  bad: {command: [sh]}
+  far: {command: [sh], env: {PATH: /nowhere}}
+  own: {command: [sh], hooks: {start: [{command: [no-such-own]}]}}
+defaults: {hooks: {start: [{command: [no-such-shared]}]}, health: [{type: command, command: [no-such-check]}]}
+hooks: {final: [{command: [no-such-final]}]}
+alerts: [{when: cooling, hooks: [{command: [no-such-alert]}]}, {when: leaks, hooks: [{command: [no-such-leak]}]}]
+`
+	c := newClinic(t, more)
+	r := c.examine(t)
+	for program, says := range map[string][]string{
+		"no-such-shared": {`"*", "bad" cannot run what defaults.hooks.start[0] names`, `"far" cannot run what defaults.hooks.start[0] names`},
+		"no-such-check":  {`"*", "bad", "own" cannot run what defaults.health[0] names`, `"far" cannot run what defaults.health[0] names`},
+		"no-such-final":  {`"*", "bad", "own" cannot run what hooks.final[0] names`, `"far" cannot run what hooks.final[0] names`},
+		"no-such-alert":  {`"*", "bad", "own" cannot run what alerts[0].hooks[0] names`, `"far" cannot run what alerts[0].hooks[0] names`},
+		"no-such-own":    {`"own" cannot run what adapters.own.hooks.start[0] names`},
+		"no-such-leak":   {`the manager cannot run what alerts[1].hooks[0] names`},
+	} {
+		found := slices.DeleteFunc(slices.Clone(r.Findings), func(f finding) bool { return !strings.Contains(f.What, program) })
+		if len(found) != len(says) {
+			t.Errorf("%s: %d findings, want %d", program, len(found), len(says))
+		}
+		for i, text := range says {
+			level := levelBad // the source "a" has the adapter "*"
+			if i > 0 || program == "no-such-own" {
+				level = levelWarn
+			}
+			if !r.has(level, "adapters", text) {
+				t.Errorf("%s %q is missing in\n%s", level, text, r)
+			}
+		}
 	}
 }
 

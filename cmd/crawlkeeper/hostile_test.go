@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -24,6 +26,12 @@ import (
 // control characters), goes back over the line, begins a new one, turns text around, hides it, and spells an escape sequence.
 const hostile = "evil\x1b[2J\x1b]0;owned\x07\u009b2J\rover\nline\u202egnirts\u200b\u2028\x7f\b \\x1b[2J \\u001b[2J"
 
+// How it begins where it is shown.
+const (
+	shownAsText = `evil\x1b[2J`
+	shownAsJSON = `evil\u001b[2J`
+)
+
 // ourColours are those of tables and of the log.
 var ourColours = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
@@ -33,6 +41,20 @@ func harmless(t *testing.T, what, text string) {
 	text = ourColours.ReplaceAllString(text, "")
 	if i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && plain.Hidden(r) }); i >= 0 {
 		t.Errorf("%s writes %q", what, text[max(0, i-60):min(len(text), i+60)])
+	}
+}
+
+// wantJSON checks that a text is JSON values and nothing else.
+func wantJSON(t *testing.T, what, text string) {
+	t.Helper()
+	for values := json.NewDecoder(strings.NewReader(text)); ; {
+		var value any
+		if err := values.Decode(&value); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Errorf("%s writes what is no JSON (%v): %s", what, err, text)
+			return
+		}
 	}
 }
 
@@ -64,18 +86,42 @@ func TestNothingThatIsStoredReachesATerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	environ := serversAt(server.URL(), pg.URL())
-	for _, command := range []string{
-		"status", "status a", "status " + "nobody", "sources list", "sources export --state", "sources apply --prune --yes --dry-run -f " + sources,
-		"sources disable a", "sources set a --adapter b", "sources backfill a --from 2020-01-01", "runs", "runs --summary", "processes", "processes -v",
-		"processes --tree", "logs", "output a", "doctor", "run --dry-run", "janitor --timeout 1s", "restart a --timeout 1s",
+	for _, c := range []struct {
+		line       string
+		status     int
+		text, json string // what is said, without and with --json; empty: the value, escaped
+	}{
+		{"status", exitDone, "", ""},
+		{"status a", exitDone, "", ""},
+		{"status nobody", exitFailed, "nobody", "nobody"},
+		{"sources list", exitDone, "", ""},
+		{"sources export --state", exitDone, "", ""},
+		{"sources apply --prune --yes --dry-run -f " + sources, exitUsage, `not '\x1b'`, `not '\x1b'`},
+		{"sources disable a", exitDone, "", `"unchanged":1`}, // it is already
+		{"sources set a --adapter b", exitDone, "", `"unchanged":1`},
+		{"sources backfill a --from 2020-01-01", exitDone, "", shownAsText}, // in a warning
+		{"runs", exitDone, "", ""},
+		{"runs --summary", exitDone, "", ""},
+		{"processes", exitDone, "", ""},
+		{"processes -v", exitDone, "", ""},
+		{"processes --tree", exitDone, "", ""},
+		{"logs", exitDone, "", ""},
+		{"output a", exitFailed, "", shownAsText},
+		{"doctor", exitFailed, "", ""},
+		{"run --dry-run", exitDone, "", ""},
+		{"janitor --timeout 1s", exitFailed, "", shownAsText},
+		{"restart a --timeout 1s", exitNoManager, "reached nobody", "reached nobody"},
 	} {
-		for _, json := range []string{"", " --json"} {
-			line := command + json
+		for i, shown := range []string{cmp.Or(c.text, shownAsText), cmp.Or(c.json, shownAsJSON)} {
+			line := c.line + []string{"", " --json"}[i]
 			r := call(t, environ, strings.Fields(line)...)
 			harmless(t, line, r.stdout)
 			harmless(t, line+" (stderr)", r.stderr)
-			if r.stdout+r.stderr == "" {
-				t.Errorf("%s says nothing", line)
+			if r.status != c.status || !strings.Contains(r.stdout+r.stderr, shown) {
+				t.Errorf("%s: exit status %d, want %d, and %s among\n%s\n%s", line, r.status, c.status, shown, r.stdout, r.stderr)
+			}
+			if i > 0 {
+				wantJSON(t, line, r.stdout)
 			}
 		}
 	}

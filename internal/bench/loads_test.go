@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -33,5 +34,31 @@ func TestTicksThatAreLateMissingOrDouble(t *testing.T) {
 	even := taken.first(func(i int) bool { return i%2 == 0 })
 	if got := even.since(moments{code(2): due}); len(even) != 2 || len(got) != 1 || got[0] != 7 {
 		t.Errorf("first ticks %v, after their commands %v", even, got)
+	}
+}
+
+// What was set before is set again, and what was not is not: not parallel, as it is the environment of all.
+func TestTheTemporaryDirectoryIsRestored(t *testing.T) {
+	before := t.TempDir()
+	t.Setenv("TMPDIR", before) // also puts back, at the end, what the test was given
+	within := func() string {
+		t.Helper()
+		dir := t.TempDir()
+		restore, err := setTemp(dir)
+		if err != nil || os.TempDir() != dir {
+			t.Fatalf("%v, in %s", err, os.TempDir())
+		}
+		restore()
+		value, is := os.LookupEnv("TMPDIR")
+		return fmt.Sprintf("%t %s", is, value)
+	}
+	if got := within(); got != "true "+before {
+		t.Errorf("it was set, and now: %s", got)
+	}
+	if err := os.Unsetenv("TMPDIR"); err != nil {
+		t.Fatal(err)
+	}
+	if got := within(); got != "false " {
+		t.Errorf("it was not set, and now: %s", got)
 	}
 }

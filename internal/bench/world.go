@@ -126,10 +126,11 @@ type runner struct {
 }
 
 func (w *world) newRunner(ctx context.Context) (*runner, error) {
-	if err := os.Setenv("TMPDIR", w.env.Dir()); err != nil { // for its lock file
-		return nil, fmt.Errorf("set TMPDIR: %w", err)
+	restore, err := setTemp(w.env.Dir()) // for its lock file
+	if err != nil {
+		return nil, err
 	}
-	defer os.Unsetenv("TMPDIR") //nolint:errcheck // it was set above
+	defer restore()
 	spawner, err := process.New(process.Options{Name: "bench", Scope: w.env.Dir(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, err
@@ -138,6 +139,21 @@ func (w *world) newRunner(ctx context.Context) (*runner, error) {
 	r := &runner{Spawner: spawner, stop: stop}
 	r.done.Go(func() { _ = spawner.Run(life) })
 	return r, nil
+}
+
+// setTemp changes TMPDIR until restore is called: this program and those that it measures go on with the one that they were given.
+func setTemp(dir string) (restore func(), err error) {
+	before, was := os.LookupEnv("TMPDIR")
+	if err := os.Setenv("TMPDIR", dir); err != nil {
+		return nil, fmt.Errorf("set TMPDIR: %w", err)
+	}
+	return func() {
+		if was {
+			_ = os.Setenv("TMPDIR", before) // what was set can be set
+			return
+		}
+		_ = os.Unsetenv("TMPDIR")
+	}, nil
 }
 
 func (r *runner) close() {

@@ -3,6 +3,7 @@ package limits
 import (
 	"fmt"
 	"hash/fnv"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -66,11 +67,12 @@ type Census interface {
 // spread is the part of max_age that is added at most, so that crawlers that were started together do not end together.
 const spread = 10
 
-// dueAge is the age at which a process is to be started anew.
+// dueAge is the age at which a process is to be started anew: never less than the age, which may be the longest that can be written.
 func dueAge(id string, age time.Duration) time.Duration {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(id))
-	return age + time.Duration(float64(age/spread)*(float64(h.Sum32())/(1<<32)))
+	more := time.Duration(float64(age/spread) * (float64(h.Sum32()) / (1 << 32)))
+	return age + min(more, math.MaxInt64-age)
 }
 
 // longestGrace bounds how long one that is of age may go on with its run.
@@ -83,12 +85,12 @@ func Aged(now time.Time, trees []Tree) []Breach {
 	var overdue, due []Breach
 	for _, t := range trees {
 		most := t.Limits.MaxAge
-		age := now.Sub(t.Started)
-		if most == 0 || age < dueAge(t.Process, most) {
+		age, from := now.Sub(t.Started), dueAge(t.Process, most)
+		if most == 0 || age < from {
 			continue
 		}
 		b := Breach{Source: t.Source, Process: t.Process, Limit: MaxAge, Why: fmt.Sprintf("%s: %s of %s", MaxAge, age.Round(time.Second), most)}
-		if b.Overdue = age >= dueAge(t.Process, most)+grace(most); b.Overdue {
+		if b.Overdue = age-from >= grace(most); b.Overdue {
 			overdue = append(overdue, b)
 		} else {
 			due = append(due, b)

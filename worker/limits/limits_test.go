@@ -2,6 +2,7 @@ package limits
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -254,6 +255,31 @@ func TestAge(t *testing.T) {
 	}
 	if early < 300 || late < 300 {
 		t.Errorf("a fleet that was started together ends together: %d early, %d late", early, late)
+	}
+}
+
+// The longest duration is what somebody writes who means never. What is added to it must not make a negative age, which every
+// crawler has reached.
+func TestTheLongestAgeIsNever(t *testing.T) {
+	t.Parallel()
+	const (
+		longest = time.Duration(math.MaxInt64)
+		fits    = longest / (spread + 1) * spread // with all that may be added it is still a duration
+	)
+	began := time.Now()
+	for i := range 1000 {
+		tree := Tree{Process: fmt.Sprintf("%s-%d", id, i), Started: began}
+		for _, tree.Limits.MaxAge = range []time.Duration{fits, fits + time.Hour, longest - time.Hour, longest} {
+			if due := dueAge(tree.Process, tree.Limits.MaxAge); due < tree.Limits.MaxAge {
+				t.Fatalf("%s of %d ns is due at %d ns", tree.Process, tree.Limits.MaxAge, due)
+			}
+			if found := Aged(began.Add(time.Hour), []Tree{tree}); len(found) != 0 {
+				t.Fatalf("after an hour: %+v", found)
+			}
+		}
+		if found := Aged(began.Add(longest), []Tree{tree}); len(found) != 0 && found[0].Overdue {
+			t.Fatalf("it is given no grace: %+v", found)
+		}
 	}
 }
 
