@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -197,16 +198,9 @@ func (r *round) checkRows(ctx context.Context) {
 	if _, err := pgx.ForEachRow(rows, []any{&id, &e.cause, &e.signal, &e.code}, func() error { found[id] = e; return nil }); err != nil {
 		r.t.Error(err)
 	}
-	for id, s := range r.seen {
-		if _, ok := found[id]; ok || r.old != nil {
-			continue
-		}
-		if r.killedAround(s.first, s.last) {
-			r.count("rows that were lost with a manager that was killed")
-			continue
-		}
-		r.violated("5 each process has a row", id, fmt.Sprintf("%s, alive from %v to %v", s.code, s.first, s.last))
-	}
+	without := maps.Clone(r.seen)
+	maps.DeleteFunc(without, func(id string, _ sighting) bool { _, ok := found[id]; return ok || r.old != nil })
+	r.checkLost(ctx, without)
 	ends := map[string]ended{"SIGKILL": {"signalled", "SIGKILL", -1}, "exit 0": {"exited", "", 0}, "exit 1": {"crashed", "", 1}}
 	for id, hurt := range r.hurt {
 		got, ok := found[id]

@@ -80,6 +80,8 @@ type round struct {
 	asked    []asked                        // guarded by mu; restarts that were answered
 	lost     []time.Duration                // guarded by mu; when Redis lost its data
 	faults   []span                         // guarded by mu; of servers and managers
+	lives    []life                         // guarded by mu; managers that have ended
+	makers   map[uint32]string              // guarded by mu; whose trees bear these numbers
 	notes    []string                       // guarded by mu; the history
 	report   *report                        // guarded by mu
 	active   atomic.Pointer[holderSeen]     // who held the key when it was last read
@@ -97,6 +99,7 @@ type span struct {
 type sighting struct {
 	code        string
 	who         incarnation
+	tree        uint64
 	first, last time.Duration
 }
 
@@ -120,7 +123,7 @@ func newRound(t *testing.T, seed uint64, storm time.Duration, crawlers int) *rou
 		wanted: make(map[string]bool), settling: make(map[string]time.Time), leaders: make(map[string]proc),
 		seen: make(map[string]sighting), hurt: make(map[string]injury), report: newReport(),
 		touched: make(map[string][]time.Duration), reshaped: make(map[string]bool),
-		replies: make(map[string]chan map[string]any), told: make(map[string]bool),
+		replies: make(map[string]chan map[string]any), told: make(map[string]bool), makers: make(map[uint32]string),
 	}
 	r.debts = newDebts(func(d debt, fair time.Duration) {
 		r.violated(d.check, d.key, fmt.Sprintf("%s, for %v", d.what, fair.Round(time.Millisecond)))
