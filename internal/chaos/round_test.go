@@ -72,7 +72,7 @@ type round struct {
 	sighted  time.Duration                  // guarded by mu; when leaders were last looked for
 	seen     map[string]sighting            // guarded by mu; by process id, every leader that was ever seen
 	hurt     map[string]injury              // guarded by mu; by process id, what the breaker did to it
-	skews    []time.Duration                // guarded by mu; by how much the wall clock was ever set
+	skews    []skew                         // guarded by mu; how the wall clock was ever set
 	starved  []span                         // guarded by mu; when this process did not get the processor
 	rough    []time.Duration                // guarded by mu; looks at Redis at which it, or the manager, was not well
 	touched  map[string][]time.Duration     // guarded by mu; by source, when somebody wanted something of it
@@ -168,9 +168,23 @@ func (r *round) makeDatabase(crawlers int) {
 		code := fmt.Sprintf("s%02d", i)
 		r.pg.Exec(r.t, `insert into sources (code, collector, adapter, enabled, interval_seconds) values ($1, 'news', $2, true, $3)`,
 			code, adapters[i%len(adapters)], 2+i%3)
+		if line := timetables[i/5%len(timetables)]; i%5 == 4 && !compared() {
+			r.pg.Exec(r.t, `insert into crawl_source_options (code, schedule, jitter_seconds) values ($1, nullif($2, ''), $3)`, code, line.schedule, line.jitter)
+		}
 		r.wanted[code] = true
 	}
 	r.db.Reset()
+}
+
+// timetables are what every fifth source has beside its interval.
+var timetables = []struct {
+	schedule string
+	jitter   float64 // in seconds; with what a tick may be late it is less than what lies between two
+}{
+	{"*/2 * * * * *", 0},
+	{"@every 3s", 1},
+	{"*/3 * * * * *", 1},
+	{"", 1},
 }
 
 // adapters are kinds of crawlers: a well behaved one, one with a family that hides, one that hangs on.
