@@ -75,7 +75,7 @@ func (r *round) wasAhead(now time.Duration) bool {
 		if i+1 < len(r.skews) {
 			until = r.skews[i+1].at
 		}
-		if s.by > 0 && until+s.by > now {
+		if until+s.by > now {
 			return true
 		}
 	}

@@ -90,7 +90,7 @@ func TestWhoseRowsAreLost(t *testing.T) {
 	}{
 		{"its manager was killed at once", one << 32, []life{killed("one", 0, time.Minute)}, false},
 		{"an earlier one of that name was", one << 32, []life{killed("one", 0, 59*time.Second)}, true},
-		{"a later one of that name was", one << 32, []life{killed("one", 61*time.Second, 62*time.Second)}, true},
+		{"a later one of that name was", one << 32, []life{killed("one", time.Minute+500*time.Millisecond, time.Minute+600*time.Millisecond)}, true},
 		{"the other one was", one << 32, []life{killed("two", 0, time.Minute)}, true},
 		{"it is the other one's", two<<32 + 5, []life{killed("one", 0, 2*time.Minute), killed("two", 0, time.Minute)}, false},
 		{"it is nobody's", 9 << 32, []life{killed("one", 0, time.Minute), killed("two", 0, time.Minute)}, true},
