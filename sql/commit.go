@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"crawlkeeper/sql/internal/db"
 )
@@ -24,17 +25,66 @@ type writer interface {
 
 func (s *Store) check(ctx context.Context) (Shape, error) { return s.Check(ctx) }
 
-// write sends a handful of statements in one round trip. They are one transaction, because a batch is one.
+// write sends a handful of statements in one round trip. They are one transaction, because a batch is one. A connection that is
+// new to some of them prepares these before that transaction, and waits for whoever has locked their table: there the transaction
+// begins, and with it the limit to such waits, in round trips of their own.
 func (s *Store) write(ctx context.Context, shape Shape, g group) (map[string]int, error) {
 	var batch pgx.Batch
 	marked, err := queueGroup(ctx, &batch, shape, g)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
 		return nil, err
 	}
+	defer conn.Release()
+	if prepared(conn).knows(&batch) {
+		err = conn.SendBatch(ctx, &batch).Close()
+	} else {
+		err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+			if err := db.New(tx).LimitLockWait(ctx, lockWait); err != nil {
+				return err
+			}
+			return tx.SendBatch(ctx, &batch).Close()
+		})
+	}
+	if err != nil {
+		clear(prepared(conn)) // what fails may be prepared anew
+		return nil, err
+	}
+	prepared(conn).add(&batch)
 	return marked, nil
+}
+
+// statementSet holds the statements that a connection has prepared, as far as write has sent them.
+type statementSet map[string]bool
+
+// prepared is the set of a connection. Who has acquired the connection uses it.
+func prepared(conn *pgxpool.Conn) statementSet {
+	const key = "crawlkeeper: statements of the journal"
+	data := conn.Conn().PgConn().CustomData()
+	set, ok := data[key].(statementSet)
+	if !ok {
+		set = make(statementSet)
+		data[key] = set
+	}
+	return set
+}
+
+func (s statementSet) knows(batch *pgx.Batch) bool {
+	for _, q := range batch.QueuedQueries {
+		if !s[q.SQL] {
+			return false
+		}
+	}
+	return true
+}
+
+func (s statementSet) add(batch *pgx.Batch) {
+	for _, q := range batch.QueuedQueries {
+		s[q.SQL] = true
+	}
 }
 
 // queueGroup puts the statements of a group into a batch. The map is filled when the batch has run.

@@ -345,6 +345,40 @@ func TestALockDelaysOnlyWhatItHolds(t *testing.T) {
 	testenv.Eventually(t, 10*time.Second, "the mark follows the lock", func() bool { return rowsText(t, pg, state) == "(8,1,1)" })
 }
 
+// A table that somebody has locked delays only what is written to it, also where a connection has to prepare the statements first.
+func TestALockedTableDelaysOnlyWhatItHolds(t *testing.T) {
+	t.Parallel()
+	pg := migrated(t)
+	pg.Exec(t, `INSERT INTO sources (code, collector, consecutive_failures) VALUES ('a', 'news', 3)`)
+	tx, err := pg.Conn(t).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "LOCK TABLE sources IN ACCESS EXCLUSIVE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	store := open(t, pg)
+	j := NewJournal(store, JournalOptions{})
+	change := func() { j.Change(SourceChange{Source: "a", ResetFailures: true}) }
+	change()
+	j.Process(process("a"))
+	runJournal(t, j)
+	processes := func(n int64) func() bool {
+		return func() bool { return testenv.Value[int64](t, pg, "SELECT count(*) FROM crawl_processes") == n }
+	}
+	testenv.Eventually(t, 10*time.Second, "a process is written beside the lock", processes(1))
+	store.pool.Reset() // the next connection knows no statement
+	change()
+	j.Process(process("a"))
+	testenv.Eventually(t, 10*time.Second, "another one by a new connection", processes(2))
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, 10*time.Second, "the change follows the lock", func() bool {
+		return rowsText(t, pg, "SELECT consecutive_failures FROM sources") == "(0)"
+	})
+}
+
 // A change that waits for a lock is not taken for written: neither by Flush nor by Done.
 func TestAChangeBehindALockIsNotDone(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"crawlkeeper/manager/schedule"
 )
 
 // tick is one that a crawler took.
@@ -41,13 +44,14 @@ func (r *round) ticks() []tick {
 	return out
 }
 
-// checkTwice finds due times that were taken twice while Redis kept its data.
-func (r *round) checkTwice(ticks []tick) {
+// checkTwice finds due times that were taken twice while Redis kept its data. Those of a cron line never go back either, whatever
+// the clock does.
+func (r *round) checkTwice(ticks []tick, plans map[string]schedule.Plan) {
 	type due struct {
 		code string
 		at   int64
 	}
-	first := make(map[due]tick)
+	first, last := make(map[due]tick), make(map[string]tick)
 	for _, k := range ticks {
 		if k.Trigger == "manual" || k.Due.IsZero() {
 			continue
@@ -60,6 +64,14 @@ func (r *round) checkTwice(ticks []tick) {
 		first[key] = k
 		if twice && !r.lostBetween(before.taken.Sub(r.began)-5*time.Second, k.taken.Sub(r.began)) {
 			r.violated("3 no due time goes out twice", k.code, fmt.Sprintf("%v (%s) was taken at %v and at %v", k.Due, k.Trigger, before.taken, k.taken))
+		}
+		if !plans[k.code].IsCron() || r.reshaped[k.code] {
+			continue
+		}
+		if before, known := last[k.code]; !known || !k.Due.Before(before.Due) {
+			last[k.code] = k
+		} else if !r.lostBetween(before.taken.Sub(r.began)-5*time.Second, k.taken.Sub(r.began)) {
+			r.violated("3 due times of a cron line go on", k.code, fmt.Sprintf("%v was taken at %v, %v at %v", before.Due, before.taken, k.Due, k.taken))
 		}
 	}
 	r.mu.Lock()
@@ -75,8 +87,8 @@ func (r *round) lostBetween(from, to time.Duration) bool {
 // time that found an empty list is missing.
 func (r *round) checkQuiet(from, to time.Duration) {
 	ticks := r.ticks()
-	r.checkTwice(ticks)
-	intervals, ok := r.intervals()
+	plans, ok := r.plans()
+	r.checkTwice(ticks, plans)
 	if !ok {
 		return
 	}
@@ -87,12 +99,17 @@ func (r *round) checkQuiet(from, to time.Duration) {
 		}
 		before, ok := last[k.code]
 		last[k.code] = k
-		every := intervals[k.code]
-		if ok && k.Due.Sub(before.Due) > every+every/2 && r.lag(before) < every-100*time.Millisecond {
-			r.violated("3 no due time is missing", k.code, fmt.Sprintf("after %v (taken %v) came %v, every %v", before.Due, before.taken, k.Due, every))
+		plan, known := plans[k.code]
+		if !ok || !known {
+			continue
+		}
+		next := following(plan, before.Due)
+		late := r.lag(before, plan) + plan.Spread(k.code, before.Due)
+		if why := leftOut(plan, before.Due, k.Due); why != "" && late < next.Sub(before.Due)-100*time.Millisecond {
+			r.violated("3 no due time is missing", k.code, fmt.Sprintf("%s; the first was taken %v", why, before.taken))
 		}
 	}
-	for code := range intervals {
+	for code := range plans {
 		if _, ok := last[code]; ok {
 			continue
 		}
@@ -105,14 +122,18 @@ func (r *round) checkQuiet(from, to time.Duration) {
 	r.checkMissed(ticks)
 }
 
-// lag is how long after its due time a tick was taken. Names of due times keep the wall clock of when their source was last
-// anchored: of all that this clock showed the best fit counts.
-func (r *round) lag(k tick) time.Duration {
+// lag is how long after its time, with its jitter, a tick was taken. A cron line follows the wall clock. Due times of an interval keep
+// the wall clock of when their source was last anchored: of all that this clock showed the best fit counts.
+func (r *round) lag(k tick, plan schedule.Plan) time.Duration {
+	due := k.Due.Add(plan.Spread(k.code, k.Due))
+	if plan.IsCron() {
+		return k.taken.Add(r.skewAt(k.taken.Sub(r.began))).Sub(due)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	best := k.taken.Sub(k.Due)
+	best := k.taken.Sub(due)
 	for _, skew := range r.skews {
-		if lag := k.taken.Sub(k.Due.Add(-skew)); lag >= -slackOfClocks && (lag < best || best < -slackOfClocks) {
+		if lag := k.taken.Sub(due.Add(-skew.by)); lag >= -slackOfClocks && (lag < best || best < -slackOfClocks) {
 			best = lag
 		}
 	}
@@ -197,16 +218,9 @@ func (r *round) checkRows(ctx context.Context) {
 	if _, err := pgx.ForEachRow(rows, []any{&id, &e.cause, &e.signal, &e.code}, func() error { found[id] = e; return nil }); err != nil {
 		r.t.Error(err)
 	}
-	for id, s := range r.seen {
-		if _, ok := found[id]; ok || r.old != nil {
-			continue
-		}
-		if r.killedAround(s.first, s.last) {
-			r.count("rows that were lost with a manager that was killed")
-			continue
-		}
-		r.violated("5 each process has a row", id, fmt.Sprintf("%s, alive from %v to %v", s.code, s.first, s.last))
-	}
+	without := maps.Clone(r.seen)
+	maps.DeleteFunc(without, func(id string, _ sighting) bool { _, ok := found[id]; return ok || r.old != nil })
+	r.checkLost(ctx, without)
 	ends := map[string]ended{"SIGKILL": {"signalled", "SIGKILL", -1}, "exit 0": {"exited", "", 0}, "exit 1": {"crashed", "", 1}}
 	for id, hurt := range r.hurt {
 		got, ok := found[id]

@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"crawlkeeper/manager/schedule"
 )
 
 // checkMissed looks for due times that are missing although Redis, a manager and the crawler were well all the time, whatever
 // else was broken. Only pairs of ticks that lie in such a time are judged.
 func (r *round) checkMissed(ticks []tick) {
-	intervals, ok := r.intervals()
+	plans, ok := r.plans()
 	if !ok {
 		return
 	}
@@ -24,36 +26,75 @@ func (r *round) checkMissed(ticks []tick) {
 		}
 		before, ok := last[k.code]
 		last[k.code] = k
-		every, known := intervals[k.code]
-		lag := r.lag(before)
-		if !ok || !known || r.reshaped[k.code] || lag >= every/2 || r.lag(k) > 500*time.Millisecond {
+		plan, known := plans[k.code]
+		if !ok || !known || r.reshaped[k.code] {
+			continue
+		}
+		lag := r.lag(before, plan)
+		if lag < -slackOfClocks || lag >= following(plan, before.Due).Sub(before.Due)/2 || r.lag(k, plan) > 500*time.Millisecond {
 			continue
 		}
 		from, to := before.taken.Sub(r.began)-lag, k.taken.Sub(r.began)
 		if r.starvedBetween(from-time.Second, to) || !r.wellBetween(k.code, from, to) {
 			continue
 		}
+		if plan.IsCron() && r.clockSetBetween(from-3*time.Second, to) {
+			continue // which times it showed is not known to the second
+		}
 		r.count("gaps between two ticks that were judged")
-		if gap := k.Due.Sub(before.Due); gap > every+every/2 {
-			r.violated("3 no due time is missing while all is well", k.code, fmt.Sprintf("%v lie between %v and %v, every %v", gap, before.Due, k.Due, every))
+		if plan.IsCron() {
+			r.count("gaps of cron lines that were judged")
+		}
+		if why := leftOut(plan, before.Due, k.Due); why != "" {
+			r.violated("3 no due time is missing while all is well", k.code, why)
 		}
 	}
 }
 
-func (r *round) intervals() (map[string]time.Duration, bool) {
-	rows, err := r.db.Query(r.t.Context(), `select code, interval_seconds from sources`)
+// following is the due time that comes after another one.
+func following(plan schedule.Plan, due time.Time) time.Time { return plan.Next(due, due) }
+
+// leftOut says what is wrong with a due time that comes after another one. An interval may be anchored anew between them, a cron
+// line leaves nothing out and adds nothing.
+func leftOut(plan schedule.Plan, before, due time.Time) string {
+	next := following(plan, before)
+	every := next.Sub(before)
+	switch gap := due.Sub(before); {
+	case plan.IsCron() && gap != every:
+		return fmt.Sprintf("after %v came %v, its line says %v", before, due, next)
+	case gap > every+every/2:
+		return fmt.Sprintf("%v lie between %v and %v, every %v", gap, before, due, every)
+	}
+	return ""
+}
+
+// plans are the schedules of all sources.
+func (r *round) plans() (map[string]schedule.Plan, bool) {
+	rows, err := r.db.Query(r.t.Context(), `select s.code, s.interval_seconds, coalesce(o.schedule, ''), coalesce(o.jitter_seconds, 0)
+		from sources s left join crawl_source_options o on o.code = s.code`)
 	if err != nil {
 		r.t.Error(err)
 		return nil, false
 	}
-	out := make(map[string]time.Duration)
-	var code string
+	out := make(map[string]schedule.Plan)
+	var code, line string
 	var seconds int
-	_, err = pgx.ForEachRow(rows, []any{&code, &seconds}, func() error { out[code] = time.Duration(seconds) * time.Second; return nil })
+	var jitter float64
+	_, err = pgx.ForEachRow(rows, []any{&code, &seconds, &line, &jitter}, func() (err error) {
+		out[code], err = planOf(line, time.Duration(seconds)*time.Second, time.Duration(jitter*float64(time.Second)))
+		return err
+	})
 	if err != nil {
 		r.t.Error(err)
 	}
 	return out, err == nil
+}
+
+func planOf(line string, interval, jitter time.Duration) (schedule.Plan, error) {
+	if line != "" {
+		return schedule.Cron(line, "", jitter)
+	}
+	return schedule.Every(interval, jitter)
 }
 
 // wellBetween tells whether one crawler of a source lived all the time, nobody wanted anything of it, and Redis and the

@@ -16,6 +16,8 @@
 //	debts_test.go      what must become true within a time
 //	watch_*_test.go    what must hold at each moment
 //	check_*_test.go    what must hold afterwards
+//	lost_test.go       tests of what may be lost with a manager
+//	due_test.go        tests of what is known about due times
 //	fault_*_test.go    the faults
 //	report_test.go     what happened, what was survived, what was measured
 //

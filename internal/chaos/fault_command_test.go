@@ -193,6 +193,7 @@ func (r *round) hearReplies(ctx context.Context) {
 
 // bringBack takes back what commands may have left, and says what is to be true from now on.
 func (r *round) bringBack() bool {
+	r.forgetAhead()
 	began := r.now()
 	for {
 		start, resume := r.ask("start", "all"), r.ask("resume", "all")

@@ -48,7 +48,11 @@ func (p *report) String() string {
 	for _, k := range slices.Sorted(maps.Keys(p.survived)) {
 		fmt.Fprintf(&b, "  survived %4d × %s\n", p.survived[k], k)
 	}
+	fmt.Fprintf(&b, "  %s: %d\n", rowsLost, p.counts[rowsLost])
 	for _, k := range slices.Sorted(maps.Keys(p.counts)) {
+		if k == rowsLost {
+			continue
+		}
 		fmt.Fprintf(&b, "  counted  %4d × %s\n", p.counts[k], k)
 	}
 	for _, k := range slices.Sorted(maps.Keys(p.worst)) {

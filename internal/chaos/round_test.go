@@ -72,7 +72,7 @@ type round struct {
 	sighted  time.Duration                  // guarded by mu; when leaders were last looked for
 	seen     map[string]sighting            // guarded by mu; by process id, every leader that was ever seen
 	hurt     map[string]injury              // guarded by mu; by process id, what the breaker did to it
-	skews    []time.Duration                // guarded by mu; by how much the wall clock was ever set
+	skews    []skew                         // guarded by mu; how the wall clock was ever set
 	starved  []span                         // guarded by mu; when this process did not get the processor
 	rough    []time.Duration                // guarded by mu; looks at Redis at which it, or the manager, was not well
 	touched  map[string][]time.Duration     // guarded by mu; by source, when somebody wanted something of it
@@ -80,6 +80,8 @@ type round struct {
 	asked    []asked                        // guarded by mu; restarts that were answered
 	lost     []time.Duration                // guarded by mu; when Redis lost its data
 	faults   []span                         // guarded by mu; of servers and managers
+	lives    []life                         // guarded by mu; managers that have ended
+	makers   map[uint32]string              // guarded by mu; whose trees bear these numbers
 	notes    []string                       // guarded by mu; the history
 	report   *report                        // guarded by mu
 	active   atomic.Pointer[holderSeen]     // who held the key when it was last read
@@ -97,6 +99,7 @@ type span struct {
 type sighting struct {
 	code        string
 	who         incarnation
+	tree        uint64
 	first, last time.Duration
 }
 
@@ -120,7 +123,7 @@ func newRound(t *testing.T, seed uint64, storm time.Duration, crawlers int) *rou
 		wanted: make(map[string]bool), settling: make(map[string]time.Time), leaders: make(map[string]proc),
 		seen: make(map[string]sighting), hurt: make(map[string]injury), report: newReport(),
 		touched: make(map[string][]time.Duration), reshaped: make(map[string]bool),
-		replies: make(map[string]chan map[string]any), told: make(map[string]bool),
+		replies: make(map[string]chan map[string]any), told: make(map[string]bool), makers: make(map[uint32]string),
 	}
 	r.debts = newDebts(func(d debt, fair time.Duration) {
 		r.violated(d.check, d.key, fmt.Sprintf("%s, for %v", d.what, fair.Round(time.Millisecond)))
@@ -165,9 +168,23 @@ func (r *round) makeDatabase(crawlers int) {
 		code := fmt.Sprintf("s%02d", i)
 		r.pg.Exec(r.t, `insert into sources (code, collector, adapter, enabled, interval_seconds) values ($1, 'news', $2, true, $3)`,
 			code, adapters[i%len(adapters)], 2+i%3)
+		if line := timetables[i/5%len(timetables)]; i%5 == 4 && !compared() {
+			r.pg.Exec(r.t, `insert into crawl_source_options (code, schedule, jitter_seconds) values ($1, nullif($2, ''), $3)`, code, line.schedule, line.jitter)
+		}
 		r.wanted[code] = true
 	}
 	r.db.Reset()
+}
+
+// timetables are what every fifth source has beside its interval.
+var timetables = []struct {
+	schedule string
+	jitter   float64 // in seconds; with what a tick may be late it is less than what lies between two
+}{
+	{"*/2 * * * * *", 0},
+	{"@every 3s", 1},
+	{"*/3 * * * * *", 1},
+	{"", 1},
 }
 
 // adapters are kinds of crawlers: a well behaved one, one with a family that hides, one that hangs on.

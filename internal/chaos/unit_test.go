@@ -28,7 +28,10 @@ type unit struct {
 	number   int              // guarded by mu; of this incarnation
 	asked    syscall.Signal   // guarded by mu; what this incarnation was sent
 	askedAt  time.Time        // guarded by mu
+	born     time.Duration    // guarded by mu; when this incarnation was started
 	stopped  bool             // guarded by mu; by SIGSTOP
+	halted   time.Duration    // guarded by mu; since when, where it is
+	halts    []span           // guarded by mu; of this incarnation, those that are over
 	changed  time.Time        // guarded by mu; when it was last started, ended, stopped or continued
 	termed   atomic.Int64     // pid of the last one that was sent SIGTERM
 	starved  atomic.Int64     // pid of the last one that had no descriptor to open
@@ -64,11 +67,12 @@ func (u *unit) start() error {
 	if u.r.old != nil {
 		argv = []string{"/usr/bin/python3", "-m", "oldcrawl.crawler.manager"}
 	}
+	born := u.r.now()
 	p, err := testenv.Start(u.r.t, u.r.environ(u.name), u.logFile(u.number), argv...)
 	if err != nil {
 		return err
 	}
-	u.program, u.pid, u.asked, u.stopped, u.changed = p, p.Pid(), 0, false, time.Now()
+	u.program, u.pid, u.asked, u.stopped, u.changed, u.born, u.halts = p, p.Pid(), 0, false, time.Now(), born, nil
 	u.r.note("manager", u.name, fmt.Sprintf("started, pid %d", u.pid))
 	return nil
 }
@@ -77,10 +81,14 @@ func (u *unit) start() error {
 func (u *unit) ended() {
 	u.mu.Lock()
 	state, asked, took, number, pid := u.program.State(), u.asked, time.Since(u.askedAt), u.number, u.pid
+	u.halt(false)
+	past := life{unit: u.name, from: u.born, to: u.r.now(), halts: u.halts}
 	u.pid, u.stopped, u.changed = 0, false, time.Now()
 	u.mu.Unlock()
 	u.r.note("manager", u.name, "ended: "+state.String())
 	status, _ := state.Sys().(syscall.WaitStatus)
+	past.killed, past.unwritten = status.Signaled() && status.Signal() == syscall.SIGKILL, u.saysUnwritten(number)
+	u.r.bury(past)
 	switch {
 	case asked == syscall.SIGKILL && status.Signaled():
 	case asked == syscall.SIGKILL && u.termed.Load() == int64(pid) && status.Exited() && status.ExitStatus() == 0: // it was faster
@@ -98,6 +106,22 @@ func (u *unit) ended() {
 	default:
 		u.r.violated("9 a manager ends only when asked", u.name, fmt.Sprintf("%s after %v: %s", state, asked, u.lastLine(number)))
 	}
+}
+
+// halt notes that it is stopped from now on, or not any more. The caller holds mu.
+func (u *unit) halt(stop bool) {
+	switch {
+	case stop && !u.stopped:
+		u.halted = u.r.now()
+	case !stop && u.stopped:
+		u.halts = append(u.halts, span{"stopped", u.halted, u.r.now()})
+	}
+}
+
+// saysUnwritten tells whether an incarnation said at its end that not all of its journal was written, or that it did not wait for a server.
+func (u *unit) saysUnwritten(number int) bool {
+	text, _ := os.ReadFile(u.logFile(number))
+	return bytes.Contains(text, []byte("journal entries were not written")) || bytes.Contains(text, []byte("a server does not answer; the end does not wait for it"))
 }
 
 func (u *unit) lastLine(number int) []byte {
@@ -126,6 +150,7 @@ func (u *unit) signal(sig syscall.Signal) bool {
 			u.asked, u.askedAt = sig, time.Now()
 		}
 	case syscall.SIGSTOP, syscall.SIGCONT:
+		u.halt(sig == syscall.SIGSTOP)
 		u.stopped, u.changed, u.froze = sig == syscall.SIGSTOP, time.Now(), time.Now()
 	}
 	return u.program.Signal(sig) == nil

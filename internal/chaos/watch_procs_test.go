@@ -101,7 +101,7 @@ func (r *round) sight(leaders map[string]proc, at time.Duration) {
 	for _, p := range leaders {
 		s, ok := r.seen[p.id]
 		if !ok {
-			s = sighting{code: p.code, who: incarnation{p.pid, p.start}, first: at}
+			s = sighting{code: p.code, who: incarnation{p.pid, p.start}, tree: p.tree, first: at}
 		}
 		s.last = at
 		r.seen[p.id] = s

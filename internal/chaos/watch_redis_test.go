@@ -47,6 +47,9 @@ func (r *round) lookAtRedis(ctx context.Context) (owed []debt, ok bool) {
 	var holder status.Holder
 	if json.Unmarshal([]byte(key.Val()), &holder) == nil && holder.Pid != 0 {
 		r.active.Store(&holderSeen{holder.Pid, r.now()})
+		r.mu.Lock()
+		r.makers[holder.Fingerprint] = holder.Name
+		r.mu.Unlock()
 	}
 	if r.old != nil {
 		pid, _, _, _ := r.units[0].state()
