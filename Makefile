@@ -42,7 +42,7 @@ test-long: setup ## soaks, long fuzzing, nightly things (FUZZ=10m for each targe
 	./internal/tools/fuzz.sh $(or $(FUZZ),10m)
 
 chaos: setup ## break everything at random, storm after storm (FOR=5m, SEED=7 for that one again, STORM=60s, CRAWLERS=30, ONLY=redis)
-	go test -race -count=1 -v -timeout 0 -run 'TestBreaker$$' ./internal/chaos -args -for $(or $(FOR),5m) -seed $(or $(SEED),0) -storm $(or $(STORM),60s) -crawlers $(or $(CRAWLERS),30) -only '$(ONLY)'
+	go test -race -count=1 -v -timeout 0 -run 'TestBreaker$$' ./internal/chaos -args -for $(or $(FOR),5m) -seed $(or $(SEED),0) -storm $(or $(STORM),60s) -crawlers $(or $(CRAWLERS),30) -only '$(ONLY)' $(if $(AGAIN),-again)
 
 soak: setup ## a day of a fleet, compressed; takes no more at its end (FOR=30m CRAWLERS=200)
 	go test -count=1 -timeout 0 -v -run 'TestSoak$$' ./internal/e2e -args -soak $(or $(FOR),30m) -soak-crawlers $(or $(CRAWLERS),200)
