@@ -28,7 +28,7 @@ func TestCrawlersReadTheirConfigurationAgain(t *testing.T) {
 	script, file := filepath.Join(dir, "crawler"), filepath.Join(dir, "heard")
 	const trap = `trap 'echo "$1" >>"$2"' HUP
 echo "$1-up" >>"$2"
-while :; do sleep 100 & wait $!; done
+while :; do sleep 1 & wait $!; done # a signal just before the wait is seen after it
 `
 	if err := os.WriteFile(script, []byte(trap), 0o600); err != nil {
 		t.Fatal(err)

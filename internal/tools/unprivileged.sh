@@ -18,9 +18,15 @@ git ls-files -coz --exclude-standard | tar --null --ignore-failed-read -T - -c |
 chown -hR "$user:" "$place"
 cd "$place/src"
 
+become=(setpriv --reuid "$user" --regid "$(id -g "$user")" --clear-groups --bounding-set -all --inh-caps -all --ambient-caps -all --no-new-privs)
+path= # without folders of root's that this user cannot look into, in which a program may be or not
+IFS=: read -ra folders <<<"$PATH"
+for folder in "${folders[@]}"; do
+  if "${become[@]}" test -x "$folder/."; then path+=${path:+:}$folder; fi
+done
+
 as_user() {
-  setpriv --reuid "$user" --regid "$(id -g "$user")" --clear-groups --bounding-set -all --inh-caps -all --ambient-caps -all --no-new-privs \
-    env -u TMPDIR -u XDG_CACHE_HOME -u XDG_RUNTIME_DIR HOME="$place/home" GOCACHE="$place/cache" USER="$user" LOGNAME="$user" \
+  "${become[@]}" env -u TMPDIR -u XDG_CACHE_HOME -u XDG_RUNTIME_DIR HOME="$place/home" GOCACHE="$place/cache" PATH="$path" USER="$user" LOGNAME="$user" \
     GOFLAGS="-mod=vendor -buildvcs=false" "$@"
 }
 as_user examples/scrapy/setup.sh
