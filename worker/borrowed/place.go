@@ -136,11 +136,14 @@ func makeApart(dir string) error {
 	}
 	defer os.Remove(top)
 	markTop(top)
-	made := filepath.Join(top, "new")
-	if err := makePassable(made); err != nil {
+	made, err := os.MkdirTemp(top, "") // the place goes by the name: one that nobody had
+	if err != nil {
+		return makePassable(dir)
+	}
+	if err := os.Chmod(made, rootMode); err != nil { // whatever our umask
 		return err
 	}
-	err := unix.Renameat2(unix.AT_FDCWD, made, unix.AT_FDCWD, dir, unix.RENAME_NOREPLACE)
+	err = unix.Renameat2(unix.AT_FDCWD, made, unix.AT_FDCWD, dir, unix.RENAME_NOREPLACE)
 	if err == nil {
 		return nil
 	}
