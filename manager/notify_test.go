@@ -47,6 +47,11 @@ while :; do sleep 1 & wait $!; done # a signal just before the wait is seen afte
 	is := func(what string, want []string) {
 		t.Helper()
 		slices.Sort(want)
+		defer func() {
+			if t.Failed() {
+				t.Logf("heard: %v, want %v", heard(file), want)
+			}
+		}()
 		eventually(t, what, func() bool { return slices.Equal(heard(file), want) })
 	}
 	is("all are up", slices.Clone(all))
