@@ -33,8 +33,8 @@ while :; do sleep 1 & wait $!; done # a signal just before the wait is seen afte
 	if err := os.WriteFile(script, []byte(trap), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	adapter := func(name, more string) string {
-		return fmt.Sprintf("  %s: {command: [/bin/sh, %q, %q, %q], stop_timeout: 2s%s}\n", name, script, "{code}", file, more)
+	adapter := func(name, more string) string { // a shell cannot trap what nohup has it ignore
+		return fmt.Sprintf("  %s: {command: [env, --default-signal=HUP, /bin/sh, %q, %q, %q], stop_timeout: 2s%s}\n", name, script, "{code}", file, more)
 	}
 	const hup = ", reload_signal: SIGHUP"
 	w := newWorld(t, adapter("same", hup), adapter("changed", hup+", env: {A: '1'}"), adapter("none", ""), adapter("deaf", ", reload_signal: SIGUSR1"))
