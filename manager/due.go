@@ -63,7 +63,7 @@ func (f *fleet) notePause(s *source, now moment) {
 
 // turn sends what is due, all together.
 func (f *fleet) turn(now moment) {
-	if len(f.heap) == 0 || now.mono < f.heap[0].heapAt || now.mono < f.nextLookAt() || f.late() {
+	if len(f.heap) == 0 || f.late() {
 		return
 	}
 	var due, past []*source

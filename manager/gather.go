@@ -25,7 +25,15 @@ func (f *fleet) nextLookAt() mono {
 
 // dueUntil is up to which time what is due leaves the heap: of a span only all together.
 func (f *fleet) dueUntil(now mono) mono {
-	if f.gathers && !f.bustle.crowded() && f.heap.last(now.spanEnd()) > now {
+	switch first := f.heap[0].heapAt; {
+	case !f.gathers:
+		return now
+	case f.bustle.crowded():
+		if now < first+gatherBusy {
+			return first - 1
+		}
+		return now
+	case f.heap.last(now.spanEnd()) > now:
 		return now.spanEnd() - gatherSpan
 	}
 	return now

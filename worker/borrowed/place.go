@@ -131,28 +131,15 @@ var makingRoot sync.Mutex
 func makeApart(dir string) error {
 	top := dir + ".top"
 	_ = syscall.Rmdir(top) // of one that was killed here
-	if os.Mkdir(top, 0o700) != nil {
-		return makePassable(dir)
+	if os.Mkdir(top, 0o700) == nil {
+		defer os.Remove(top)
+		markTop(top)
+		made, err := os.MkdirTemp(top, "") // the place goes by the name: one that nobody had
+		if err == nil && os.Chmod(made, rootMode) == nil && unix.Renameat2(unix.AT_FDCWD, made, unix.AT_FDCWD, dir, unix.RENAME_NOREPLACE) == nil {
+			return nil
+		}
+		_ = os.Remove(made)
 	}
-	defer os.Remove(top)
-	markTop(top)
-	made, err := os.MkdirTemp(top, "") // the place goes by the name: one that nobody had
-	if err != nil {
-		return makePassable(dir)
-	}
-	if err := os.Chmod(made, rootMode); err != nil { // whatever our umask
-		return err
-	}
-	err = unix.Renameat2(unix.AT_FDCWD, made, unix.AT_FDCWD, dir, unix.RENAME_NOREPLACE)
-	if err == nil {
-		return nil
-	}
-	_ = os.Remove(made)
-	return makePassable(dir) // a file system that cannot do that
-}
-
-// makePassable makes a directory through which others may pass.
-func makePassable(dir string) error {
 	if err := os.Mkdir(dir, rootMode); err != nil {
 		return err
 	}

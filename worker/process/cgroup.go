@@ -26,7 +26,7 @@ type cgroups struct {
 	spares  spares[struct{}, *cgroup] // in which nothing lives
 
 	mu   sync.Mutex
-	held map[string]bool // directories that are a living tree's or wait for one; guarded by mu
+	ours map[string]bool // directories that are a living tree's or wait for one; guarded by mu
 	last uint64          // of the names that were given; guarded by mu
 
 	// What the kernel answers to; tests put themselves in its place.
@@ -109,43 +109,43 @@ func (c *cgroups) makeNew() (*cgroup, error) {
 		if err == nil {
 			return g, nil
 		}
-		c.release(g)
+		c.disown(g)
 		if !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
 	}
 }
 
-// name gives out a directory, which is held from before it is made until release.
+// name gives out a directory, which is ours from before it is made until disown.
 func (c *cgroups) name() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last++
 	dir := filepath.Join(c.dir, strconv.FormatUint(c.last, 16))
-	if c.held == nil {
-		c.held = map[string]bool{}
+	if c.ours == nil {
+		c.ours = map[string]bool{}
 	}
-	c.held[dir] = true
+	c.ours[dir] = true
 	return dir
 }
 
-func (c *cgroups) release(g *cgroup) {
+func (c *cgroups) disown(g *cgroup) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.held, g.dir)
+	delete(c.ours, g.dir)
 }
 
-// isHeld tells whether a directory is a living tree's, or waits for one.
-func (c *cgroups) isHeld(dir string) bool {
+// isOurs tells whether a directory is a living tree's, or waits for one.
+func (c *cgroups) isOurs(dir string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.held[dir]
+	return c.ours[dir]
 }
 
 // drop removes a cgroup that no tree has, with what is below it. False: it could not be removed, and is left over from here on.
 func (c *cgroups) drop(g *cgroup) bool {
 	g.remove()
-	c.release(g)
+	c.disown(g)
 	return !exists(g.dir)
 }
 

@@ -6,8 +6,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"crawlkeeper/internal/testenv"
 	"crawlkeeper/worker/process"
 )
 
@@ -30,7 +32,12 @@ func cgroupOf(t *testing.T, pid int) string {
 // forked into one in which something was killed.
 func TestProcessesLiveInCgroupsThatAreUsedAgain(t *testing.T) {
 	t.Parallel()
-	s := spawner(t)
+	s, stop, err := run(t.Name(), t.TempDir(), testenv.Logger(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop = sync.OnceFunc(stop)
+	t.Cleanup(stop)
 	dir := t.TempDir()
 	var places []string
 	for n := range 4 {
@@ -40,7 +47,11 @@ func TestProcessesLiveInCgroupsThatAreUsedAgain(t *testing.T) {
 		if n == 1 { // leaves something to be killed
 			spec.Argv[2] = `sleep 1000 & touch "$0"; wait`
 		}
-		p := start(t, s, spec)
+		spec.ID, spec.Env = uniqueID(), os.Environ()
+		p, err := s.Start(t.Context(), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if err := until(ready+" is there", func() bool { _, err := os.Stat(ready); return err == nil }); err != nil {
 			t.Fatal(err)
 		}
@@ -62,5 +73,9 @@ func TestProcessesLiveInCgroupsThatAreUsedAgain(t *testing.T) {
 	}
 	if places[0] != places[1] || places[1] == places[2] || places[2] != places[3] {
 		t.Errorf("lived in %v", places)
+	}
+	stop()
+	if left := process.OwnCgroups(s); len(left) > 0 {
+		t.Errorf("left at the end: %v", left)
 	}
 }

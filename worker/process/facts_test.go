@@ -42,3 +42,12 @@ func TestPeakIsKept(t *testing.T) {
 		t.Errorf("peak %d", got)
 	}
 }
+
+func TestPeakIsThatOfTheWholeTree(t *testing.T) {
+	t.Parallel()
+	for _, ways := range [][]process.Way{nil, {process.ByKin}} { // in a cgroup, where there are such, and without
+		s := spawner(t, ways...)
+		p := start(t, s, process.Spec{Argv: []string{"sh", "-c", `"$0" -allocate 60 & wait`, testenv.StandIn(t)}})
+		must(t, until("the memory of a child is seen", func() bool { p.Sample(); return p.Peak() > 60<<20 }))
+	}
+}

@@ -164,7 +164,7 @@ func (k *keeper) vacated(t *tree) bool {
 	}
 	err := syscall.Rmdir(g.dir) // finds out by itself
 	if err == nil || err == syscall.ENOENT {
-		k.s.cgroups.release(g)
+		k.s.cgroups.disown(g)
 		t.cgroup = nil
 		return true
 	}

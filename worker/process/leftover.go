@@ -76,7 +76,7 @@ type Leftover struct {
 }
 
 // Leftovers scans /proc and the cgroups for what bears our numbers, or those of managers that are gone, and belongs to no
-// living tree. A tree is in the registry from before its fork, and a cgroup is held from before it is made: what was found and
+// living tree. A tree is in the registry from before its fork, and a cgroup is ours from before it is made: what was found and
 // is then not there is nobody's.
 func (s *Spawner) Leftovers() []Leftover {
 	var out []Leftover
@@ -133,7 +133,7 @@ func (c *cgroups) leftovers(vacant map[uint32]bool) []Leftover {
 		}
 		for _, e := range entries {
 			dir := filepath.Join(c.base, cgroupDir(p), e.Name())
-			if info, err := e.Info(); err == nil && e.IsDir() && !c.isHeld(dir) {
+			if info, err := e.Info(); err == nil && e.IsDir() && !c.isOurs(dir) {
 				out = append(out, Leftover{Cgroup: dir, Since: info.ModTime()})
 			}
 		}

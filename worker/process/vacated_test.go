@@ -4,7 +4,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"crawlkeeper/internal/testenv"
 )
 
 // vacant makes a cgroup on a plain file system, as the keeper finds it when the last process has ended.
@@ -96,8 +101,8 @@ func TestACgroupGetsANameThatNoneHas(t *testing.T) {
 	g, err := c.make()
 	ok(t, err)
 	g.forked()
-	if filepath.Base(g.dir) != "3" || len(c.held) != 1 {
-		t.Errorf("made %s, held: %v", g.dir, c.held)
+	if filepath.Base(g.dir) != "3" || len(c.ours) != 1 {
+		t.Errorf("made %s, ours: %v", g.dir, c.ours)
 	}
 }
 
@@ -139,7 +144,53 @@ func TestFewTreesLeaveNoCgroups(t *testing.T) {
 	tree := vacant(t, k)
 	dir := tree.cgroup.dir
 	ok(t, os.Remove(filepath.Join(dir, "cgroup.events")))
-	if !k.vacated(tree) || tree.cgroup != nil || exists(dir) {
-		t.Error("it is still there")
+	if !k.vacated(tree) || tree.cgroup != nil || exists(dir) || len(k.s.cgroups.ours) > 0 {
+		t.Errorf("it is still there, or ours: %v", k.s.cgroups.ours)
+	}
+}
+
+// A cgroup that waits and cannot be opened is not lost: it is removed, and another one is made.
+func TestACgroupThatWaitsAndCannotBeOpened(t *testing.T) {
+	t.Parallel()
+	k := keeperOfMany(t)
+	tree := vacant(t, k)
+	dir := tree.cgroup.dir
+	k.vacated(tree)
+	ok(t, os.RemoveAll(dir))
+	ok(t, os.WriteFile(dir, nil, 0o600)) // no directory any more
+	g, err := k.s.cgroups.make()
+	ok(t, err)
+	g.forked()
+	if g.dir == dir || g.again || len(k.s.cgroups.ours) != 1 {
+		t.Errorf("got %+v, ours: %v", g, k.s.cgroups.ours)
+	}
+}
+
+// A crawler may spoil its cgroup for the next one. That one runs without; only a new one that is refused says that none can be used.
+func TestACgroupThatIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, again := range []bool{false, true} {
+		k := keeperOfMany(t)
+		s := k.s
+		s.logger, s.forks, s.ended = testenv.Logger(t), make(chan *forkRequest), make(chan struct{})
+		if again {
+			k.vacated(vacant(t, k))
+		}
+		go func() { // the forking thread, in whose place the kernel refuses all cgroups
+			for r := range s.forks {
+				r.pid, r.err = os.Getpid(), nil
+				if r.attr.Sys.UseCgroupFD {
+					r.err = syscall.EOPNOTSUPP
+				}
+				close(r.done)
+			}
+		}()
+		r := &forkRequest{attr: &syscall.ProcAttr{Sys: &syscall.SysProcAttr{}}, tree: &tree{}}
+		ok(t, s.inCgroup(t.Context(), r))
+		close(s.forks)
+		unix.Close(r.pidfd)
+		if s.cgroups.failed.Load() == again || r.tree.cgroup != nil {
+			t.Errorf("used before: %v; given up: %v, the tree's: %v", again, s.cgroups.failed.Load(), r.tree.cgroup)
+		}
 	}
 }
