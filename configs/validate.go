@@ -74,6 +74,12 @@ func (k *checker) locate(key string) (place, string) {
 	return place{}, key
 }
 
+// SetAs is the key of the file by which something was set: what an adapter has from `defaults` goes by that name.
+func (c *Config) SetAs(key string) string {
+	_, key = (&checker{config: c}).locate(key)
+	return key
+}
+
 // adapterOf returns the path of the adapter that a key belongs to, or "".
 func (k *checker) adapterOf(key string) string {
 	for name := range k.config.Adapters {

@@ -87,7 +87,9 @@ func (a *app) namesOf(ctx context.Context, kind string) []string {
 		}
 	}
 	// A shell puts them on its command line as they are: a name like "a;reboot" would be a second command there.
-	names = slices.DeleteFunc(names, func(name string) bool { return name != "*" && manager.CheckCode(name) != nil })
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return manager.CheckCode(name) != nil && (kind != "adapter" || name != "*") // for an adapter that is the name of all others
+	})
 	slices.Sort(names)
 	return names
 }

@@ -85,7 +85,7 @@ func TestCompletionScripts(t *testing.T) {
 func TestCompletionInBash(t *testing.T) {
 	t.Parallel()
 	server := testenv.Redis(t)
-	writeStatus(t, server, map[string]status.Record{"a:b": {}, "a:c": {}}, nil)
+	writeStatus(t, server, map[string]status.Record{"a:b": {}, "a:c": {}, "*": {}, "a;b": {}}, nil)
 	bin := filepath.Dir(testenv.Binary(t, "./cmd/crawlkeeper"))
 	script := `
 source <(crawlkeeper completion bash)

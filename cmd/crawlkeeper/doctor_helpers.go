@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"slices"
 	"strconv"
 
@@ -63,19 +62,13 @@ func (l lack) finding(who string) finding {
 
 // helpersOf are those that run as the crawlers of an adapter do.
 func (d *doctor) helpersOf(name string) helpers {
-	a, shared := d.conf.Adapters[name], d.conf.Defaults
-	place := func(same bool) string { // where it stands in the file
-		if same {
-			return "defaults"
-		}
-		return "adapters." + name
-	}
+	a, at := d.conf.Adapters[name], "adapters."+name
 	all := helpers{}
 	for point, hooks := range d.conf.Hooks {
 		all.add("hooks."+point, hooks)
 	}
 	for point, hooks := range a.Hooks {
-		all.add(place(reflect.DeepEqual(hooks, shared.Hooks[point]))+".hooks."+point, hooks)
+		all.add(d.conf.SetAs(at+".hooks."+point), hooks)
 	}
 	for i, alert := range d.conf.Alerts {
 		if alert.When != configs.AlertLeaks {
@@ -83,7 +76,7 @@ func (d *doctor) helpersOf(name string) helpers {
 		}
 	}
 	for i, c := range a.Health {
-		all[fmt.Sprintf("%s.health[%d]", place(reflect.DeepEqual(a.Health, shared.Health)), i)] = c.Command
+		all[fmt.Sprintf("%s[%d]", d.conf.SetAs(at+".health"), i)] = c.Command
 	}
 	return all
 }

@@ -294,6 +294,7 @@ func TestDoctorNamesAMissingHelperOnce(t *testing.T) {
 	const more = `  bad: {command: [sh]}
   far: {command: [sh], env: {PATH: /nowhere}}
   own: {command: [sh], hooks: {start: [{command: [no-such-own]}]}}
+  twin: {command: [sh], hooks: {start: [{command: [no-such-shared]}]}}
 defaults: {hooks: {start: [{command: [no-such-shared]}]}, health: [{type: command, command: [no-such-check]}]}
 hooks: {final: [{command: [no-such-final]}]}
 alerts: [{when: cooling, hooks: [{command: [no-such-alert]}]}, {when: leaks, hooks: [{command: [no-such-leak]}]}]
@@ -301,12 +302,13 @@ alerts: [{when: cooling, hooks: [{command: [no-such-alert]}]}, {when: leaks, hoo
 	c := newClinic(t, more)
 	r := c.examine(t)
 	for program, says := range map[string][]string{
-		"no-such-shared": {`"*", "bad" cannot run what defaults.hooks.start[0] names`, `"far" cannot run what defaults.hooks.start[0] names`},
-		"no-such-check":  {`"*", "bad", "own" cannot run what defaults.health[0] names`, `"far" cannot run what defaults.health[0] names`},
-		"no-such-final":  {`"*", "bad", "own" cannot run what hooks.final[0] names`, `"far" cannot run what hooks.final[0] names`},
-		"no-such-alert":  {`"*", "bad", "own" cannot run what alerts[0].hooks[0] names`, `"far" cannot run what alerts[0].hooks[0] names`},
-		"no-such-own":    {`"own" cannot run what adapters.own.hooks.start[0] names`},
-		"no-such-leak":   {`the manager cannot run what alerts[1].hooks[0] names`},
+		"no-such-shared": {`"*", "bad" cannot run what defaults.hooks.start[0] names`, `"far" cannot run what defaults.hooks.start[0] names`,
+			`"twin" cannot run what adapters.twin.hooks.start[0] names`}, // the same, but written there
+		"no-such-check": {`"*", "bad", "own", "twin" cannot run what defaults.health[0] names`, `"far" cannot run what defaults.health[0] names`},
+		"no-such-final": {`"*", "bad", "own", "twin" cannot run what hooks.final[0] names`, `"far" cannot run what hooks.final[0] names`},
+		"no-such-alert": {`"*", "bad", "own", "twin" cannot run what alerts[0].hooks[0] names`, `"far" cannot run what alerts[0].hooks[0] names`},
+		"no-such-own":   {`"own" cannot run what adapters.own.hooks.start[0] names`},
+		"no-such-leak":  {`the manager cannot run what alerts[1].hooks[0] names`},
 	} {
 		found := slices.DeleteFunc(slices.Clone(r.Findings), func(f finding) bool { return !strings.Contains(f.What, program) })
 		if len(found) != len(says) {

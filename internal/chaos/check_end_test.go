@@ -62,15 +62,20 @@ func (r *round) checkTwice(ticks []tick, plans map[string]schedule.Plan) {
 		key := due{k.code, k.Due.UnixNano()}
 		before, twice := first[key]
 		first[key] = k
-		if twice && !r.lostBetween(before.taken.Sub(r.began)-5*time.Second, k.taken.Sub(r.began)) {
+		cron := plans[k.code].IsCron()
+		forgotten := func(before tick) bool {
+			from, to := before.taken.Sub(r.began)-5*time.Second, k.taken.Sub(r.began)
+			return anyBetween(r.lost, from, to) || cron && anyBetween(r.forgot, from, to)
+		}
+		if twice && !forgotten(before) {
 			r.violated("3 no due time goes out twice", k.code, fmt.Sprintf("%v (%s) was taken at %v and at %v", k.Due, k.Trigger, before.taken, k.taken))
 		}
-		if !plans[k.code].IsCron() || r.reshaped[k.code] {
+		if !cron || r.reshaped[k.code] {
 			continue
 		}
-		if before, known := last[k.code]; !known || !k.Due.Before(before.Due) {
+		if before, known := last[k.code]; !known || !k.Due.Before(before.Due) || forgotten(before) {
 			last[k.code] = k
-		} else if !r.lostBetween(before.taken.Sub(r.began)-5*time.Second, k.taken.Sub(r.began)) {
+		} else {
 			r.violated("3 due times of a cron line go on", k.code, fmt.Sprintf("%v was taken at %v, %v at %v", before.Due, before.taken, k.Due, k.taken))
 		}
 	}
@@ -79,8 +84,8 @@ func (r *round) checkTwice(ticks []tick, plans map[string]schedule.Plan) {
 	r.report.counts["ticks that were taken"] += len(ticks)
 }
 
-func (r *round) lostBetween(from, to time.Duration) bool {
-	return slices.ContainsFunc(r.lost, func(at time.Duration) bool { return at >= from && at <= to })
+func anyBetween(moments []time.Duration, from, to time.Duration) bool {
+	return slices.ContainsFunc(moments, func(at time.Duration) bool { return at >= from && at <= to })
 }
 
 // checkQuiet looks at the ticks of a time in which nothing was broken: every source is due again and again, and no due

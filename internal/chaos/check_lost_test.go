@@ -54,9 +54,16 @@ func (l life) mayLose(accepted time.Duration, faults, starved []span) string {
 	return ""
 }
 
-// withholds tells whether no rows of processes can be written because of a fault.
+// withholds tells whether no rows of processes can be written because of a fault. Where a migration fails Postgres answers all the time;
+// where it is slow, the journal may wait for its answers as long as that lasts.
 func withholds(s span) bool {
-	return s.kind == "manager/no descriptors" || strings.HasPrefix(s.kind, "postgres/") && !delays(s)
+	switch s.kind {
+	case "manager/no descriptors":
+		return true
+	case "postgres/a failed migration":
+		return false
+	}
+	return strings.HasPrefix(s.kind, "postgres/") && !delays(s)
 }
 
 // delays tells whether a fault is a lock that holds up other rows.

@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
@@ -20,21 +21,19 @@ func (r *round) weigh() weight {
 	ctx, cancel := context.WithTimeout(r.t.Context(), 30*time.Second)
 	defer cancel()
 	var w weight
-	var holder status.Holder
-	if !until(ctx, 30*time.Second, func() bool {
-		return json.Unmarshal([]byte(r.rdb.Get(ctx, "crawler:manager").Val()), &holder) == nil
-	}) {
-		r.violated("8 the manager can be asked", "", "there is no key")
-		return w
-	}
-	w.pid, w.threads = holder.Pid, threadsOf(holder.Pid)
+	var holder status.Holder // another one perhaps each time that it is asked
 	var metrics map[string]float64
 	if !until(ctx, 30*time.Second, func() bool {
+		if json.Unmarshal([]byte(r.rdb.Get(ctx, "crawler:manager").Val()), &holder) != nil {
+			return false
+		}
 		metrics = fetch(ctx, "http://"+holder.HTTP+"/metrics")
 		return metrics["go_goroutines"] > 0
 	}) {
-		r.violated("8 the manager can be asked", "", "its metrics cannot be read")
+		r.violated("8 the manager can be asked", "", fmt.Sprintf("it has no key, or its metrics cannot be read: %+v", holder))
+		return w
 	}
+	w.pid, w.threads = holder.Pid, threadsOf(holder.Pid)
 	w.goroutines, w.files, w.memory = metrics["go_goroutines"], metrics["process_open_fds"], metrics["process_resident_memory_bytes"]
 	w.dropped = metrics[`crawlkeeper_journal_dropped_total{kind="process"}`] + metrics[`crawlkeeper_journal_dropped_total{kind="log"}`]
 	_, w.counts = metrics[`crawlkeeper_journal_dropped_total{kind="log"}`]

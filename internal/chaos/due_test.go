@@ -125,6 +125,7 @@ func TestDueTimesOfALineGoOn(t *testing.T) {
 		line     string
 		due      []time.Duration
 		lost     []time.Duration
+		forgot   []time.Duration
 		reshaped bool
 		broken   string
 	}{
@@ -133,11 +134,14 @@ func TestDueTimesOfALineGoOn(t *testing.T) {
 		{name: "back behind more than one", line: "*/2 * * * * *", due: []time.Duration{600 * s, 4 * s, 6 * s}, broken: "3 due times of a cron line go on"},
 		{name: "twice", line: "*/2 * * * * *", due: []time.Duration{2 * s, 4 * s, 4 * s}, broken: "3 no due time goes out twice"},
 		{name: "back, as Redis lost its data", line: "*/2 * * * * *", due: []time.Duration{2 * s, 600 * s, 6 * s}, lost: []time.Duration{2500 * time.Millisecond}},
+		{name: "back again, long after Redis lost its data", line: "*/2 * * * * *", due: []time.Duration{2 * s, 600 * s, 6 * s, 8 * s, 10 * s, 12 * s, 14 * s, 16 * s, 4 * s}, lost: []time.Duration{2500 * time.Millisecond}, broken: "3 due times of a cron line go on"},
+		{name: "back, as its due time was deleted", line: "*/2 * * * * *", due: []time.Duration{2 * s, 600 * s, 6 * s}, forgot: []time.Duration{2500 * time.Millisecond}},
+		{name: "an interval's twice, as those of lines were deleted", line: "@every 2s", due: []time.Duration{2 * s, 2 * s}, forgot: []time.Duration{1500 * time.Millisecond}, broken: "3 no due time goes out twice"},
 		{name: "back, and Redis lost its data later", line: "*/2 * * * * *", due: []time.Duration{2 * s, 600 * s, 6 * s}, lost: []time.Duration{20 * s}, broken: "3 due times of a cron line go on"},
 		{name: "back, of a source that was made anew", line: "*/2 * * * * *", due: []time.Duration{2 * s, 600 * s, 6 * s}, reshaped: true},
 		{name: "an interval goes back", line: "@every 2s", due: []time.Duration{2 * s, 600 * s, 6 * s}},
 	} {
-		r := &round{t: t, began: began, report: newReport(), told: make(map[string]bool), lost: c.lost, reshaped: map[string]bool{"s04": c.reshaped}}
+		r := &round{t: t, began: began, report: newReport(), told: make(map[string]bool), lost: c.lost, forgot: c.forgot, reshaped: map[string]bool{"s04": c.reshaped}}
 		var ticks []tick
 		for i, due := range c.due {
 			ticks = append(ticks, tick{code: "s04", taken: began.Add(time.Duration(i+1) * s), Trigger: "schedule", Due: began.Add(due)})

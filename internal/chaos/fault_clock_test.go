@@ -95,14 +95,21 @@ func (r *round) forgetAhead() {
 	for code := range plans {
 		fields = append(fields, code)
 	}
-	r.loseData()
+	forget := func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.forgot = append(r.forgot, r.now())
+	}
+	forget()
 	redisDo(fields...)(r, step{})
 	for _, u := range r.units {
 		pid, _, _, _ := u.state()
 		u.signal(syscall.SIGTERM)
-		until(r.t.Context(), time.Minute, func() bool { now, _, _, _ := u.state(); return now != 0 && now != pid })
+		if !until(r.t.Context(), time.Minute, func() bool { now, _, _, _ := u.state(); return now != 0 && now != pid }) {
+			r.violated("breaker", u.name, "a manager that was told to end was not there again within a minute")
+		}
 	}
-	r.loseData()
+	forget()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.faults = append(r.faults, span{"manager/restarted, as the clock had been ahead", from, r.now()})

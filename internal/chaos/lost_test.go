@@ -42,6 +42,8 @@ func TestWhatAManagerMayLose(t *testing.T) {
 		{name: "killed while a lock on others is waited for", accepted: 26, end: 30, killed: killed, faults: fault("postgres/a lock on sources", 10, 40)},
 		{name: "killed after a lock on others was waited for", accepted: 26, end: 30, killed: killed, faults: fault("postgres/a lock on sources", 10, 25), why: "for 4s"},
 		{name: "killed while a lock is held on others", accepted: 12, end: 30, killed: killed, faults: fault("postgres/a lock on sources", 10, 40), why: "for 18s"},
+		{name: "killed by a migration that fails", accepted: 20, end: 30, killed: killed, faults: fault("postgres/a failed migration", 30, 31), why: "for 10s"},
+		{name: "killed while Postgres is slow", accepted: 12, end: 30, killed: killed, faults: fault("postgres/slow", 10, 40)},
 		{name: "killed while Redis is away", accepted: 12, end: 30, killed: killed, faults: fault("redis/half open", 10, 40), why: "for 18s"},
 		{name: "killed without descriptors", accepted: 12, end: 15, killed: killed, faults: fault("manager/no descriptors", 10, 15)},
 		{name: "killed while it was stopped", accepted: 9.5, end: 30, killed: killed, halts: fault("stopped", 10, 30)},

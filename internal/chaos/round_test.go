@@ -79,6 +79,7 @@ type round struct {
 	reshaped map[string]bool                // guarded by mu; sources whose interval is not what it was
 	asked    []asked                        // guarded by mu; restarts that were answered
 	lost     []time.Duration                // guarded by mu; when Redis lost its data
+	forgot   []time.Duration                // guarded by mu; when the due times of all cron lines were deleted
 	faults   []span                         // guarded by mu; of servers and managers
 	lives    []life                         // guarded by mu; managers that have ended
 	makers   map[uint32]string              // guarded by mu; whose trees bear these numbers
