@@ -69,6 +69,10 @@ func TestStopWhileIdle(t *testing.T) {
 	if took := stop(); took > stopLimit {
 		t.Errorf("it took %v to end", took)
 	}
+	testenv.Eventually(t, soon, "Redis knows that nobody waits any more", func() bool { // what comes before goes to nobody
+		clients, err := w.rdb.InfoMap(t.Context(), "clients").Result()
+		return err == nil && clients["Clients"]["blocked_clients"] == "0"
+	})
 	w.push(`{"trigger":"schedule"}`)
 	if left := w.rdb.LLen(t.Context(), ticks).Val(); left != 1 {
 		t.Errorf("%d ticks are left, want 1", left)
