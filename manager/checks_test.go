@@ -146,7 +146,7 @@ func TestChecksByHTTPAndTCP(t *testing.T) {
 			t.Errorf("the status says %q", got.Problem)
 		}
 	}
-	if l, err = net.Listen("tcp", address); err != nil {
+	if err := testenv.ListenAgain(t, func() error { l, err = net.Listen("tcp", address); return err }); err != nil {
 		t.Fatal(err)
 	}
 	server = answer(l)

@@ -99,7 +99,7 @@ func (w *Wire) Heal(t testing.TB) {
 	}
 	logger := zerolog.Nop()
 	w.proxy = toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), logger), "wire", w.listen, w.server)
-	if err := w.proxy.Start(); err != nil {
+	if err := testenv.ListenAgain(t, w.proxy.Start); err != nil {
 		t.Fatalf("wire: %v", err)
 	}
 }

@@ -64,6 +64,25 @@ func TestRedisThroughAWire(t *testing.T) {
 	}
 }
 
+// A child that is between fork and exec listens too.
+func TestAPortThatIsTakenForAMoment(t *testing.T) {
+	t.Parallel()
+	w := wire.New(t, testenv.Redis(t).Addr())
+	w.Cut()
+	var child net.Listener
+	err := testenv.ListenAgain(t, func() (err error) { child, err = net.Listen("tcp", w.Addr()); return err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(50*time.Millisecond, func() { _ = child.Close() })
+	w.Heal(t)
+	if conn, err := net.Dial("tcp", w.Addr()); err != nil {
+		t.Error(err)
+	} else {
+		_ = conn.Close()
+	}
+}
+
 func TestPostgresThroughAWire(t *testing.T) {
 	t.Parallel()
 	pg := testenv.Postgres(t)
