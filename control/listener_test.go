@@ -355,14 +355,19 @@ func TestReplierIsBoundedAndSendsTheRestAtTheEnd(t *testing.T) {
 	t.Parallel()
 	server := testenv.Redis(t)
 	client := server.Client(t)
+	log := &lines{}
 	replier := control.NewReplier(control.ReplierOptions{
-		Client: client, Channel: repliesChannel, Manager: "m1", Logger: testenv.Logger(t),
+		Client: client, Channel: repliesChannel, Manager: "m1", Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
 	queued := 0
-	for replier.Reply(control.Reply{ID: fmt.Sprint(queued)}) {
+	results := map[string]control.Result{"a": {OK: true}}
+	for replier.Reply(control.Reply{ID: fmt.Sprint(queued), Results: results}) {
 		if queued++; queued > 100_000 {
 			t.Fatal("the queue has no bound")
 		}
+	}
+	if queued < 20_000 { // whoever has 5,000 sources may ask for something of each at once
+		t.Errorf("only %d replies may wait", queued)
 	}
 	replies := client.Subscribe(t.Context(), repliesChannel)
 	t.Cleanup(func() { _ = replies.Close() })
@@ -378,5 +383,8 @@ func TestReplierIsBoundedAndSendsTheRestAtTheEnd(t *testing.T) {
 		if _, err := replies.ReceiveMessage(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if n := log.count(`msg="replies dropped, too many waited" count=1`); n != 1 {
+		t.Errorf("what was dropped is said %d times", n)
 	}
 }

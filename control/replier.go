@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -12,8 +14,8 @@ import (
 
 // Bounds of a [Replier].
 const (
-	replyQueue   = 1024
-	replyBatch   = 64
+	mostAnswers  = 50_000 // that wait: a reply is one, and one more for each source in it. 5,000 commands at once are 10,000
+	replyBatch   = 256
 	replyMaxAge  = 30 * time.Second // nobody waits longer for a reply
 	replyLastTry = time.Second      // for what is queued when the manager ends
 )
@@ -28,8 +30,13 @@ type ReplierOptions struct {
 
 // Replier publishes replies in the background.
 type Replier struct {
-	opts  ReplierOptions
-	queue chan queuedReply
+	opts ReplierOptions
+	wake chan struct{} // capacity 1: something is in the queue
+
+	mu      sync.Mutex // guards all below
+	queue   []queuedReply
+	answers int // in the queue
+	dropped int // as the queue was full; not logged yet
 }
 
 type queuedReply struct {
@@ -37,24 +44,38 @@ type queuedReply struct {
 	at    time.Time
 }
 
+func (q queuedReply) answers() int { return 1 + len(q.reply.Results) }
+
 // NewReplier makes a replier that [Replier.Run] brings to life.
 func NewReplier(opts ReplierOptions) *Replier {
-	return &Replier{opts: opts, queue: make(chan queuedReply, replyQueue)}
+	return &Replier{opts: opts, wake: make(chan struct{}, 1)}
 }
 
-// Reply queues a reply and never waits. A reply without an id is not sent. With more than a thousand of them waiting the new one
-// is dropped and false returned. Any goroutine may call it.
+// Reply queues a reply and never waits. A reply without an id is not sent. Where tens of thousands of answers wait the new one is
+// dropped, which is logged, and false returned. Any goroutine may call it.
 func (r *Replier) Reply(reply Reply) bool {
 	if reply.ID == "" {
 		return true
 	}
 	reply.Manager = r.opts.Manager
+	queued := r.put(queuedReply{reply, time.Now()})
 	select {
-	case r.queue <- queuedReply{reply, time.Now()}:
-		return true
+	case r.wake <- struct{}{}:
 	default:
+	}
+	return queued
+}
+
+func (r *Replier) put(q queuedReply) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.answers > 0 && r.answers+q.answers() > mostAnswers {
+		r.dropped++
 		return false
 	}
+	r.queue = append(r.queue, q)
+	r.answers += q.answers()
+	return true
 }
 
 // Run publishes until ctx ends, then once more what is queued by then, and returns nil. While Redis is away replies wait for up
@@ -65,8 +86,9 @@ func (r *Replier) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			r.finish(ctx, nil)
 			return nil
-		case first := <-r.queue:
-			batch := r.batch(first)
+		case <-r.wake:
+		}
+		for batch := r.take(replyBatch); len(batch) > 0; batch = r.take(replyBatch) {
 			if !r.deliver(ctx, batch) {
 				r.finish(ctx, batch)
 				return nil
@@ -75,18 +97,29 @@ func (r *Replier) Run(ctx context.Context) error {
 	}
 }
 
-// batch takes what is queued behind the first one.
-func (r *Replier) batch(first queuedReply) []queuedReply {
-	batch := []queuedReply{first}
-	for len(batch) < replyBatch {
-		select {
-		case next := <-r.queue:
-			batch = append(batch, next)
-		default:
-			return batch
-		}
+// take returns the oldest in the queue, as many at most, and says what was dropped once that is over.
+func (r *Replier) take(most int) []queuedReply {
+	batch, dropped := r.oldest(most)
+	if dropped > 0 {
+		r.opts.Logger.Warn("replies dropped, too many waited", "count", dropped)
 	}
 	return batch
+}
+
+func (r *Replier) oldest(most int) (batch []queuedReply, dropped int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := min(most, len(r.queue))
+	batch = slices.Clone(r.queue[:n])
+	r.queue = r.queue[n:]
+	for _, q := range batch {
+		r.answers -= q.answers()
+	}
+	if len(r.queue) == 0 {
+		r.queue = nil
+		dropped, r.dropped = r.dropped, 0
+	}
+	return batch, dropped
 }
 
 // deliver tries until the batch is out or too old. It returns false when ctx ended before.
@@ -113,9 +146,7 @@ func (r *Replier) deliver(ctx context.Context, batch []queuedReply) bool {
 func (r *Replier) finish(ctx context.Context, batch []queuedReply) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replyLastTry)
 	defer cancel()
-	for len(r.queue) > 0 {
-		batch = append(batch, <-r.queue)
-	}
+	batch = append(batch, r.take(mostAnswers)...)
 	if len(batch) == 0 {
 		return
 	}
