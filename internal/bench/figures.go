@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -17,7 +18,11 @@ type figures struct {
 		Start []float64 `json:"start_s"` // before and after the fleet
 		Stop  []float64 `json:"stop_s"`
 		One   []float64 `json:"one_ms"`
-	} `json:"floor"`
+	} `json:"floor"` // see floor
+	Laden struct {
+		Start []float64 `json:"start_s"`
+		Stop  []float64 `json:"stop_s"`
+	} `json:"laden_floor"` // see ladenFloor
 	First      float64 `json:"first_start_s"` // from the manager's start to its first crawler
 	Start      float64 `json:"start_s"`       // to its last
 	Rest       rest    `json:"rest"`
@@ -81,36 +86,39 @@ func mean(values []float64) float64 {
 	return sum / float64(max(len(values), 1))
 }
 
-// table prints the figures beside the floor and their ratio to it.
+func inSeconds(x float64) string { return fmt.Sprintf("%.3f s", x) }
+
+func ratio(x, floor float64) string { return fmt.Sprintf("%.2f", x/floor) }
+
+// table prints the figures beside the floors and their ratios to them.
 func (f *figures) table(out io.Writer) error {
 	start, stop, one := mean(f.Floor.Start), mean(f.Floor.Stop), mean(f.Floor.One)
+	begin, end := mean(f.Laden.Start), mean(f.Laden.Stop)
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	row := func(name, value, floor string, ratio float64) {
-		text := ""
-		if ratio > 0 {
-			text = fmt.Sprintf("%.2f", ratio)
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", name, value, floor, text)
+	row := func(name string, cells ...string) {
+		fmt.Fprintln(t, strings.Join(append([]string{name}, cells...), "\t"))
 	}
-	s := func(x float64) string { return fmt.Sprintf("%.3f s", x) }
-	row(fmt.Sprintf("%d sources", f.Sources), "", "floor", 0)
-	row("first started", s(f.First), "", 0)
-	row("all started", s(f.Start), s(start), f.Start/start)
-	row("  each, above the floor", fmt.Sprintf("%.2f ms", 1000*(f.Start-f.First-start)/float64(f.Sources)), "", 0)
-	row("restart of all", s(f.RestartAll), s(start+stop), f.RestartAll/(start+stop))
-	row("restart of one, p50 / p99 / max", f.RestartOne.String(), fmt.Sprintf("%.2f ms", one), f.RestartOne.P50/one)
-	row("shutdown", s(f.Shutdown), s(stop), f.Shutdown/stop)
-	row("a command for each source", s(f.Commands), "", 0)
-	row("crawlkeeper status", fmt.Sprintf("%g ms", f.StatusRead), "", 0)
-	row("at rest: CPU", fmt.Sprintf("%g %%", f.Rest.CPU), "", 0)
-	row("  memory", fmt.Sprintf("%g MiB", f.Rest.Memory), "", 0)
-	row("  threads", fmt.Sprint(f.Rest.Threads), "", 0)
-	row("  context switches", fmt.Sprintf("%g /s", f.Rest.Switches), "", 0)
-	row("  Redis round trips", fmt.Sprintf("%g /s", f.Rest.RoundTrips), "", 0)
-	row("  Postgres transactions", fmt.Sprintf("%g /s", f.Rest.Transactions), "", 0)
-	row("  ticks (lost, twice)", fmt.Sprintf("%d (%d, %d)", f.Ticks.Came, f.Ticks.Lost, f.Ticks.Twice), "", 0)
-	row("  added to each interval, p50 / p99 / max", f.Ticks.Added.String(), "", 0)
-	row("program", fmt.Sprintf("%g MiB", f.Binary), "", 0)
+	beside := func(name string, x, floor, laden float64) {
+		row(name, inSeconds(x), inSeconds(floor), ratio(x, floor), inSeconds(laden), ratio(x, laden))
+	}
+	row(fmt.Sprintf("%d sources", f.Sources), "", "floor", "", "laden floor", "")
+	row("first started", inSeconds(f.First))
+	beside("all started", f.Start, start, begin)
+	row("  each, above the floor", fmt.Sprintf("%.2f ms", 1000*(f.Start-f.First-start)/float64(f.Sources)))
+	beside("restart of all", f.RestartAll, start+stop, begin+end)
+	row("restart of one, p50 / p99 / max", f.RestartOne.String(), fmt.Sprintf("%.2f ms", one), ratio(f.RestartOne.P50, one))
+	beside("shutdown", f.Shutdown, stop, end)
+	row("a command for each source", inSeconds(f.Commands))
+	row("crawlkeeper status", fmt.Sprintf("%g ms", f.StatusRead))
+	row("at rest: CPU", fmt.Sprintf("%g %%", f.Rest.CPU))
+	row("  memory", fmt.Sprintf("%g MiB", f.Rest.Memory))
+	row("  threads", fmt.Sprint(f.Rest.Threads))
+	row("  context switches", fmt.Sprintf("%g /s", f.Rest.Switches))
+	row("  Redis round trips", fmt.Sprintf("%g /s", f.Rest.RoundTrips))
+	row("  Postgres transactions", fmt.Sprintf("%g /s", f.Rest.Transactions))
+	row("  ticks (lost, twice)", fmt.Sprintf("%d (%d, %d)", f.Ticks.Came, f.Ticks.Lost, f.Ticks.Twice))
+	row("  added to each interval, p50 / p99 / max", f.Ticks.Added.String())
+	row("program", fmt.Sprintf("%g MiB", f.Binary))
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("print table: %w", err)
 	}

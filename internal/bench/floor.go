@@ -14,8 +14,18 @@ import (
 // oneByOne is how many single starts are measured.
 const oneByOne = 20
 
-// floor starts and ends the crawlers by a bare loop of forks on one thread. It is measured before and after the fleet: the mean
-// counts. Nothing else of this process forks meanwhile, hence it may.
+// floors are measured before and after the fleet: the means count. Nothing else of this process forks meanwhile, hence they may.
+func (w *world) floors(ctx context.Context, f *figures) error {
+	if err := w.floor(ctx, f); err != nil {
+		return fmt.Errorf("floor: %w", err)
+	}
+	if err := w.ladenFloor(ctx, f); err != nil {
+		return fmt.Errorf("laden floor: %w", err)
+	}
+	return nil
+}
+
+// floor starts and ends the crawlers by a bare loop of forks on one thread.
 func (w *world) floor(ctx context.Context, f *figures) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -130,15 +130,12 @@ func show(stdout io.Writer, f *figures, asJSON bool) error {
 func measureFleet(ctx context.Context, o options, n int) (*figures, error) {
 	f := &figures{Sources: n}
 	return f, inWorld(ctx, o, n, setup{interval: o.interval}, func(w *world) error {
-		if err := w.floor(ctx, f); err != nil {
-			return fmt.Errorf("floor: %w", err)
+		if err := w.floors(ctx, f); err != nil {
+			return err
 		}
 		if err := w.fleet(ctx, f); err != nil {
 			return err
 		}
-		if err := w.floor(ctx, f); err != nil {
-			return fmt.Errorf("floor: %w", err)
-		}
-		return nil
+		return w.floors(ctx, f)
 	})
 }

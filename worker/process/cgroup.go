@@ -38,7 +38,7 @@ const cgroupName = "crawlkeeper-"
 
 // newCgroups tests whether directories can be made and processes put into them.
 func newCgroups(prefix uint32) (*cgroups, error) {
-	base, err := readOwnCgroup("")
+	base, err := OwnCgroup("")
 	if err != nil {
 		return nil, err
 	}

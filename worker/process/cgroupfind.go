@@ -84,7 +84,8 @@ func unescape(s string) string {
 	return out.String()
 }
 
-func readOwnCgroup(controller string) (string, error) {
+// OwnCgroup finds our own directory in the hierarchy of a controller; the empty one is cgroup v2. Nothing may be allowed there.
+func OwnCgroup(controller string) (string, error) {
 	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return "", err

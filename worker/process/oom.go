@@ -26,12 +26,12 @@ const openFor = 5 * time.Second
 
 func newOOMWatch() *oomWatch {
 	w := &oomWatch{}
-	if dir, err := readOwnCgroup(""); err == nil {
+	if dir, err := OwnCgroup(""); err == nil {
 		w.file = filepath.Join(dir, "memory.events")
 	}
 	if _, ok := keyedValue(w.file, "oom_kill"); !ok {
 		w.file = ""
-		if dir, err := readOwnCgroup("memory"); err == nil { // v1
+		if dir, err := OwnCgroup("memory"); err == nil { // v1
 			w.file = filepath.Join(dir, "memory.oom_control")
 		}
 	}
