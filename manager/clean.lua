@@ -1,5 +1,6 @@
 -- Deletes the ticks and further keys of one source before its crawler starts. A tick that is deleted does not count as
--- pushed: its due time is forgotten, and returned.
+-- pushed: its due time is returned, and kept with "Y" at its end. So the script that pushes takes it, but none before it, which
+-- may have gone out.
 -- KEYS[1]  string: the active manager
 -- KEYS[2]  hash: the last due time pushed, by code; and, by " " and code, that the last tick pushed was asked for by hand;
 --          by "-" and code, the id of the last cleaning; by "+" and code, the due time of a tick that a cleaning deleted,
@@ -20,9 +21,10 @@ if redis.pcall('HGET', KEYS[2], '-' .. code) == id then return due end
 local waiting = redis.pcall('LLEN', KEYS[3])
 if type(waiting) == 'number' and waiting > 0 then
   local last = redis.pcall('HGET', KEYS[2], code)
-  if type(last) == 'string' and redis.pcall('HEXISTS', KEYS[2], ' ' .. code) == 0 then
+  if type(last) == 'string' and last:sub(-1) == 'Z' and redis.pcall('HEXISTS', KEYS[2], ' ' .. code) == 0 then
     due = last
-    redis.call('HDEL', KEYS[2], code)
+    local kept = redis.pcall('HSET', KEYS[2], code, last:sub(1, -2) .. 'Y')
+    if type(kept) == 'table' then redis.call('HDEL', KEYS[2], code) end -- a server without memory: what was deleted goes out again
   end
 end
 if type(waiting) == 'number' then

@@ -36,6 +36,9 @@ const redisTimeout = 5 * time.Second
 // dueLayout has one length for all times, so that they compare as text.
 const dueLayout = "2006-01-02T15:04:05.000000Z"
 
+// deletedLayout is how a cleaning leaves the due time of a tick that it deleted: as text it comes just before that.
+const deletedLayout = "2006-01-02T15:04:05.000000Y"
+
 // Results of a push.
 const (
 	pushed  = "pushed"
@@ -372,7 +375,8 @@ func resultOf(text string) pushResult {
 	return pushResult{err: fmt.Errorf("%w: %w", errAway, refusal(text))}
 }
 
-// LastDues reads the last due time that was pushed for each source.
+// LastDues reads, for each source, the time up to which all due times are over: that of the last tick that was pushed, or just before
+// it where a cleaning deleted that.
 func LastDues(ctx context.Context, client redis.UniversalClient, keys configs.Redis) (map[string]time.Time, error) {
 	all, err := client.HGetAll(ctx, keys.LastDue()).Result()
 	if err != nil {
@@ -380,9 +384,18 @@ func LastDues(ctx context.Context, client redis.UniversalClient, keys configs.Re
 	}
 	out := make(map[string]time.Time, len(all))
 	for code, text := range all {
-		if t, err := time.Parse(dueLayout, text); err == nil && CheckCode(code) == nil { // others are what the scripts note beside
+		if t, ok := readDue(text); ok && CheckCode(code) == nil { // others are what the scripts note beside
 			out[code] = t
 		}
 	}
 	return out, nil
+}
+
+// readDue reads a field of the due times, as the scripts leave it.
+func readDue(text string) (time.Time, bool) {
+	if t, err := time.Parse(dueLayout, text); err == nil {
+		return t, true
+	}
+	t, err := time.Parse(deletedLayout, text)
+	return t.Add(-dueStep), err == nil
 }

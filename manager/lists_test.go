@@ -92,6 +92,15 @@ func TestPushRules(t *testing.T) {
 	if got := <-deleted; !got.Equal(at(40)) {
 		t.Errorf("cleaned %v", got)
 	}
+	step("what went out before it does not, whatever the clock shows", again, push{code: "c", due: at(30), rule: ruleAfter})
+	if got, err := LastDues(ctx, rdb, l.keys); err != nil || !got["c"].Equal(at(40).Add(-dueStep)) {
+		t.Errorf("after a cleaning: %v %v", got, err)
+	}
+	rdb.RPush(ctx, "crawler:c:start_urls", "a stranger's")
+	l.Clean(ctx, "c")
+	if got := <-deleted; !got.Equal(at(40)) {
+		t.Errorf("cleaned once more %v", got)
+	}
 	step("what the cleaning deleted comes again", pushed, push{code: "c", due: at(40), rule: ruleAfter})
 
 	rdb.Set(ctx, "crawler:w:start_urls", "x", 0)

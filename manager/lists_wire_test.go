@@ -131,7 +131,7 @@ func TestTheAnswerOfACleaningIsLost(t *testing.T) {
 	l.settled(t, p)
 	w.CutAnswers(t, 0)
 	l.Clean(ctx, "a")
-	if n := len(ticksAt(t, rdb, "a")); n != 0 || rdb.HExists(ctx, "crawler:last_due", "a").Val() || len(deleted) != 0 {
+	if n := len(ticksAt(t, rdb, "a")); n != 0 || rdb.HGet(ctx, "crawler:last_due", "a").Val() != due.UTC().Format(deletedLayout) || len(deleted) != 0 {
 		t.Fatalf("it was not done, or answered: %d ticks, told %d", n, len(deleted))
 	}
 	rdb.RPush(ctx, "crawler:a:requests", "of the crawler that was started")
