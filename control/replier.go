@@ -146,12 +146,13 @@ func (r *Replier) deliver(ctx context.Context, batch []queuedReply) bool {
 func (r *Replier) finish(ctx context.Context, batch []queuedReply) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replyLastTry)
 	defer cancel()
-	batch = append(batch, r.take(mostAnswers)...)
-	if len(batch) == 0 {
-		return
-	}
-	if err := r.publish(ctx, batch); err != nil {
-		r.opts.Logger.Warn("replies dropped at the end", "count", len(batch), "error", err)
+	for rest := slices.Concat(batch, r.take(mostAnswers)); len(rest) > 0; {
+		n := min(replyBatch, len(rest))
+		if err := r.publish(ctx, rest[:n]); err != nil {
+			r.opts.Logger.Warn("replies dropped at the end", "count", len(rest), "error", err)
+			return
+		}
+		rest = rest[n:]
 	}
 }
 

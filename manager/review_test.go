@@ -107,7 +107,7 @@ func TestTheEndDoesNotWaitForServersThatHang(t *testing.T) {
 		t.Error(err)
 	}
 	t.Logf("over after %v, with Postgres and Redis suspended", time.Since(begin))
-	if took := time.Since(begin); took > patience/2 {
+	if took := time.Since(begin); took > 30*time.Second {
 		t.Errorf("it took %v", took)
 	}
 	if alive(pid) {

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 // patience is how long a test waits for what should take a moment. The machines are shared and slow; no test asserts
 // on speed.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // world is a database, a Redis and a configuration for managers of one test.
 type world struct {

@@ -218,7 +218,7 @@ func TestEverythingFollowsWhenPostgresIsBack(t *testing.T) {
 	pg.Stop(t)
 	p := process("a")
 	j.Process(p)
-	testenv.Eventually(t, 10*time.Second, "the outage is noticed", func() bool { return !j.Stats().Healthy })
+	testenv.Eventually(t, time.Minute, "the outage is noticed", func() bool { return !j.Stats().Healthy })
 	p.Status = ProcessRunning
 	j.Process(p)
 	j.Mark(Mark{Source: "a", Ended: at(0), Error: "gone"})
@@ -342,7 +342,7 @@ func TestALockDelaysOnlyWhatItHolds(t *testing.T) {
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	testenv.Eventually(t, 10*time.Second, "the mark follows the lock", func() bool { return rowsText(t, pg, state) == "(8,1,1)" })
+	testenv.Eventually(t, time.Minute, "the mark follows the lock", func() bool { return rowsText(t, pg, state) == "(8,1,1)" })
 }
 
 // A table that somebody has locked delays only what is written to it, also where a connection has to prepare the statements first.
@@ -366,15 +366,15 @@ func TestALockedTableDelaysOnlyWhatItHolds(t *testing.T) {
 	processes := func(n int64) func() bool {
 		return func() bool { return testenv.Value[int64](t, pg, "SELECT count(*) FROM crawl_processes") == n }
 	}
-	testenv.Eventually(t, 10*time.Second, "a process is written beside the lock", processes(1))
+	testenv.Eventually(t, time.Minute, "a process is written beside the lock", processes(1))
 	store.pool.Reset() // the next connection knows no statement
 	change()
 	j.Process(process("a"))
-	testenv.Eventually(t, 10*time.Second, "another one by a new connection", processes(2))
+	testenv.Eventually(t, time.Minute, "another one by a new connection", processes(2))
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	testenv.Eventually(t, 10*time.Second, "the change follows the lock", func() bool {
+	testenv.Eventually(t, time.Minute, "the change follows the lock", func() bool {
 		return rowsText(t, pg, "SELECT consecutive_failures FROM sources") == "(0)"
 	})
 }
@@ -405,7 +405,7 @@ func TestAChangeBehindALockIsNotDone(t *testing.T) {
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	testenv.Eventually(t, 10*time.Second, "the changes follow the lock", func() bool { return first.Load() == 1 && second.Load() == 1 })
+	testenv.Eventually(t, time.Minute, "the changes follow the lock", func() bool { return first.Load() == 1 && second.Load() == 1 })
 	flush(t, j)
 	const state = "SELECT code, wanted, pause_reason FROM crawl_source_options ORDER BY code"
 	if got, want := rowsText(t, pg, state), "(a,stopped,too)\n(b,stopped,)"; got != want {
@@ -423,7 +423,7 @@ func TestTheLastAttemptSeesPostgresComeBack(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- stop() }()
 	j.Log(line(1))
-	testenv.Eventually(t, 10*time.Second, "an attempt fails", func() bool { return !j.Stats().Healthy })
+	testenv.Eventually(t, time.Minute, "an attempt fails", func() bool { return !j.Stats().Healthy })
 	pg.Start(t)
 	if err := <-ended; err != nil {
 		t.Error(err)
@@ -499,7 +499,7 @@ func TestJournalWaitsForTheMigration(t *testing.T) {
 	j := NewJournal(open(t, pg), JournalOptions{})
 	runJournal(t, j)
 	j.Process(process("a"))
-	testenv.Eventually(t, 10*time.Second, "a failed attempt", func() bool { return !j.Stats().Healthy })
+	testenv.Eventually(t, time.Minute, "a failed attempt", func() bool { return !j.Stats().Healthy })
 	migrate(t, pg)
 	flush(t, j)
 	if n := value[int](t, pg, "SELECT count(*) FROM crawl_processes"); n != 1 {

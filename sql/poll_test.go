@@ -160,7 +160,7 @@ func TestPollOnAnotherServer(t *testing.T) {
 
 	pg.Restart(t)
 	before := p.version
-	testenv.Eventually(t, 10*time.Second, "a poll after the restart", func() bool {
+	testenv.Eventually(t, time.Minute, "a poll after the restart", func() bool {
 		_, version, changed, err := p.store.Poll(t.Context(), "news", p.version)
 		if changed {
 			t.Error("a restart changed the sources")
@@ -209,7 +209,7 @@ func TestPollWithPostgresAway(t *testing.T) {
 		t.Errorf("away: changed %v, error %v", changed, err)
 	}
 	pg.Start(t)
-	testenv.Eventually(t, 10*time.Second, "a poll after the outage", func() bool {
+	testenv.Eventually(t, time.Minute, "a poll after the outage", func() bool {
 		_, _, changed, err := p.store.Poll(t.Context(), "news", p.version)
 		return err == nil && !changed
 	})

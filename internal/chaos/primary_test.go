@@ -41,7 +41,7 @@ func newPrimary(t *testing.T, replicated bool) *primary {
 	if err := p.follow(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	testenv.Eventually(t, 30*time.Second, "the sentinel knows the replica", func() bool {
+	testenv.Eventually(t, time.Minute, "the sentinel knows the replica", func() bool {
 		return p.inSync(t.Context()) && strings.Contains(fmt.Sprint(p.ask(t.Context(), "SENTINEL", "REPLICAS", testenv.SentinelMaster).Val()), strconv.Itoa(p.ports[1]))
 	})
 	return p

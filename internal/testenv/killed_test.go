@@ -48,7 +48,7 @@ func TestServersEndWithTheirProcess(t *testing.T) {
 				t.Fatal(err)
 			}
 			var redis, postgres int
-			testenv.Eventually(t, 30*time.Second, "its servers", func() bool {
+			testenv.Eventually(t, time.Minute, "its servers", func() bool {
 				text, _ := os.ReadFile(out.Name())
 				at := max(0, strings.Index(string(text), "ports "))
 				n, _ := fmt.Sscanf(string(text[at:]), "ports %d %d\n", &redis, &postgres)
@@ -60,7 +60,7 @@ func TestServersEndWithTheirProcess(t *testing.T) {
 				}
 			}
 			<-victim.Exited()
-			testenv.Eventually(t, 10*time.Second, "that nobody listens on their ports", func() bool {
+			testenv.Eventually(t, time.Minute, "that nobody listens on their ports", func() bool {
 				return !listens(redis) && !listens(postgres)
 			})
 			if _, err := victim.Sweep(t.Context()); err != nil {

@@ -87,7 +87,7 @@ func (c *crawler) roles() map[int]string {
 func (c *crawler) waitForRole(t *testing.T, role string) int {
 	t.Helper()
 	found := 0
-	testenv.Eventually(t, 10*time.Second, "a child that is a "+role, func() bool {
+	testenv.Eventually(t, time.Minute, "a child that is a "+role, func() bool {
 		for pid, r := range c.roles() {
 			if r == role {
 				found = pid
@@ -103,7 +103,7 @@ func (c *crawler) waitForEnd(t *testing.T) process.Exit {
 	select {
 	case <-c.Exited():
 		return c.Exit()
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("it has not ended")
 		return process.Exit{}
 	}
@@ -144,7 +144,7 @@ func TestStandInEnds(t *testing.T) {
 			client := redis.Client(t)
 			c := standIn(t, []string{"STANDIN_LIST=starts", "STANDIN_REDIS=" + redis.URL()}, append(test.args, "-code", "c1")...)
 			if test.signal != 0 {
-				testenv.Eventually(t, 10*time.Second, "report of its start", func() bool {
+				testenv.Eventually(t, time.Minute, "report of its start", func() bool {
 					lines, err := client.LRange(t.Context(), "starts", 0, -1).Result()
 					return err == nil && len(lines) == 1 && strings.HasPrefix(lines[0], fmt.Sprintf("c1 %d ", c.Pid()))
 				})
@@ -181,10 +181,10 @@ func TestStandInChildren(t *testing.T) {
 			child := c.waitForRole(t, test.role)
 			_, _, leaderSession := statOf(t, c.Pid())
 			if test.role == "storm" {
-				testenv.Eventually(t, 10*time.Second, "the whole storm", func() bool { return len(c.roles()) == 13 })
+				testenv.Eventually(t, time.Minute, "the whole storm", func() bool { return len(c.roles()) == 13 })
 				return
 			}
-			testenv.Eventually(t, 10*time.Second, "the right parent and session", func() bool {
+			testenv.Eventually(t, time.Minute, "the right parent and session", func() bool {
 				state, parent, session := statOf(t, child)
 				return state != "" && (parent != c.Pid()) == test.orphan && (session != leaderSession) == test.session
 			})
@@ -215,7 +215,7 @@ func TestStandInDisguise(t *testing.T) {
 	t.Parallel()
 	c := standIn(t, []string{"SECRET=visible"}, "-setsid", "-disguise")
 	child := c.waitForRole(t, "session")
-	testenv.Eventually(t, 10*time.Second, "an environment that says nothing", func() bool {
+	testenv.Eventually(t, time.Minute, "an environment that says nothing", func() bool {
 		env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", child))
 		title, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
 		return err == nil && len(bytes.Trim(env, "\x00")) == 0 && !bytes.Contains(title, []byte("role"))
@@ -225,7 +225,7 @@ func TestStandInDisguise(t *testing.T) {
 func TestStandInStopsItself(t *testing.T) {
 	t.Parallel()
 	c := standIn(t, nil, "-stop-self")
-	testenv.Eventually(t, 10*time.Second, "state T", func() bool {
+	testenv.Eventually(t, time.Minute, "state T", func() bool {
 		state, _, _ := statOf(t, c.Pid())
 		return state == "T"
 	})
@@ -273,8 +273,8 @@ func TestStandInTakesTicks(t *testing.T) {
 	count := func(status string) int {
 		return testenv.Value[int](t, db, "SELECT count(*) FROM crawl_runs WHERE source_code = 'it''s' AND status = $1", status)
 	}
-	testenv.Eventually(t, 10*time.Second, "a run that is open", func() bool { return count("running") == 1 })
-	testenv.Eventually(t, 10*time.Second, "two runs that are closed", func() bool { return count("succeeded") == 2 })
+	testenv.Eventually(t, time.Minute, "a run that is open", func() bool { return count("running") == 1 })
+	testenv.Eventually(t, time.Minute, "two runs that are closed", func() bool { return count("succeeded") == 2 })
 	got := testenv.Value[string](t, db, "SELECT string_agg(trigger, ' ' ORDER BY id) FROM crawl_runs WHERE finished_at > started_at")
 	if got != "startup schedule" {
 		t.Errorf("triggers of the runs: %q", got)
