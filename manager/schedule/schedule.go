@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/robfig/cron/v3"
 )
@@ -50,6 +51,9 @@ func Cron(line, zone string, jitter time.Duration) (Plan, error) {
 	if text, ok := strings.CutPrefix(line, "@every "); ok {
 		return everyLine(line, text, jitter)
 	}
+	if strings.ContainsFunc(line, invisible) { // the library's errors repeat the line as it is
+		return Plan{}, fmt.Errorf("cron line %q: it holds a character that cannot be seen", line)
+	}
 	parsed, err := parser.Parse(line)
 	if err != nil {
 		return Plan{}, fmt.Errorf("cron line %q: %w", line, err)
@@ -66,6 +70,9 @@ func Cron(line, zone string, jitter time.Duration) (Plan, error) {
 	}
 	return Plan{}, fmt.Errorf("cron line %q: not understood", line)
 }
+
+// invisible characters stand in no cron line; those that part its fields are seen.
+func invisible(r rune) bool { return !unicode.IsGraphic(r) && !unicode.IsSpace(r) }
 
 // everyLine reads an interval without robfig/cron, which makes a second of everything shorter, and of what is negative.
 func everyLine(line, text string, jitter time.Duration) (Plan, error) {
