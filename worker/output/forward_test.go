@@ -198,6 +198,7 @@ func TestManagersLog(t *testing.T) {
 		t.Error("12 MB wait for a stuck standard error")
 	}
 	release()
+	eventually(t, "what waited is written", func() bool { return strings.Contains(stderr.String(), "too slow lines=") })
 	if err := r.stop(); err != nil {
 		t.Fatal(err)
 	}

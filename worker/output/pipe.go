@@ -93,8 +93,8 @@ func (p *pipe) drain() {
 func (p *pipe) close() {
 	p.state = pipeEnded
 	ws := p.stream.out.sinks.workspaces.take()
+	defer p.stream.out.sinks.workspaces.put(ws) // also while it is closed: thousands at once are a few threads
 	ws.finish(p)
-	p.stream.out.sinks.workspaces.put(ws)
 	p.watch.End()
 	_ = p.file.Close()
 }

@@ -99,7 +99,7 @@ func (p *Process) open(r *forkRequest) error {
 	conn, err := p.pidfd.SyscallConn()
 	if err == nil {
 		p.conn = conn
-		err = p.spawner.poller.Watch(&p.watch, r.pidfd, func() { go p.look() })
+		err = p.spawner.poller.Watch(&p.watch, r.pidfd, func() { go within(p.spawner.ends, p.look) })
 	}
 	if err != nil {
 		p.pidfd.Close()
@@ -171,8 +171,10 @@ func (p *Process) outOfMemory() bool {
 
 // Signal sends a signal to the leader alone. A leader that has ended is no error.
 func (p *Process) Signal(sig syscall.Signal) error {
-	var sent error
-	err := p.conn.Control(func(fd uintptr) { sent = unix.PidfdSendSignal(int(fd), sig, nil, 0) })
+	var sent, err error
+	within(p.spawner.ends, func() {
+		err = p.conn.Control(func(fd uintptr) { sent = unix.PidfdSendSignal(int(fd), sig, nil, 0) })
+	})
 	if err != nil || errors.Is(sent, unix.ESRCH) { // closed after the sweep, or ended
 		return nil
 	}
@@ -258,10 +260,12 @@ func (p *Process) endLeader(ctx context.Context) error {
 func (p *Process) release() {
 	<-p.tree.done
 	p.spawner.live.Add(-1)
-	reapLeader(p.pid)
-	living.remove(p.tree)
-	p.watch.End()
-	p.pidfd.Close()
+	within(p.spawner.ends, func() {
+		reapLeader(p.pid)
+		living.remove(p.tree)
+		p.watch.End()
+		p.pidfd.Close()
+	})
 	p.kept = p.giveBack()
 	p.spawner.claims.drop(p.tree.id)
 	close(p.reaped)

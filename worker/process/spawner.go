@@ -59,6 +59,7 @@ type Spawner struct {
 	files *filing       // calls that change directories
 	facts chan struct{} // slots for reading /proc
 	gifts chan struct{} // slots for giving back what crawlers registered, which may lie on a mount that hangs
+	ends  chan struct{} // slots for calls about one process, which are short: but on a busy machine each thread that makes one may be kept waiting
 
 	live     atomic.Int64  // processes that were started and are not swept
 	passes   atomic.Uint64 // looks at the orphans
@@ -70,10 +71,11 @@ type Spawner struct {
 // turnSlots is enough to keep the forking thread busy: it forks one after the other. More would be threads that wait for the kernel.
 const turnSlots = 8
 
-// factSlots and giftSlots bound the threads that wait for the kernel.
+// factSlots, giftSlots and endSlots bound the threads that wait for the kernel.
 const (
 	factSlots = 2
 	giftSlots = 4
+	endSlots  = 2
 )
 
 // New tests what this machine offers and takes the lock file of this name. It refuses kernels without pidfd (before
@@ -106,6 +108,7 @@ func New(o Options) (*Spawner, error) {
 		means: means, logger: o.Logger, slot: slot, step: o.Step, lookup: lookups, oom: newOOMWatch(), null: null, keys: o.Keys, ownTable: ownTable,
 		turns: make(chan struct{}, turnSlots), forks: make(chan *forkRequest), sweeps: make(chan *tree), ended: make(chan struct{}),
 		files: newFiling(fileLimit), facts: make(chan struct{}, factSlots), gifts: make(chan struct{}, giftSlots),
+		ends: make(chan struct{}, endSlots),
 	}, nil
 }
 

@@ -94,7 +94,11 @@ func output(t *testing.T, s *process.Spawner, spec process.Spec) string {
 	if spec.Env == nil {
 		spec.Env = os.Environ()
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*longest)
+	limit := 3 * longest
+	if long { // helpers do far more then
+		limit = time.Hour
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	out, errs, exit, err := process.Output(ctx, s, spec)
 	if err != nil || exit.Code != 0 {
