@@ -28,7 +28,7 @@ func AppendIsoformat(b []byte, t time.Time) []byte {
 	return t.AppendFormat(b, layout)
 }
 
-// ParseTime reads what [Isoformat] writes, and any RFC 3339 time. Without a zone it is UTC.
+// ParseTime reads what [Isoformat] writes, and any RFC 3339 time. Without a zone it is UTC. What lies before the year 1 is no time.
 func ParseTime(s string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
@@ -37,5 +37,8 @@ func ParseTime(s string) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, fmt.Errorf("parse time: %q is no isoformat", s)
 	}
-	return t.UTC(), nil
+	if t = t.UTC(); t.Year() < 1 { // which is written as no time
+		t = time.Time{}
+	}
+	return t, nil
 }

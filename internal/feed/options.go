@@ -150,5 +150,8 @@ func feedURL(raw string) (*url.URL, error) {
 		return nil, errors.New("feed address has no host")
 	}
 	u.Fragment = ""
+	if _, err := url.Parse(u.String()); err != nil { // a zone of bytes that are no text is read, but not written so
+		return nil, errors.New("feed address is no URL")
+	}
 	return u, nil
 }

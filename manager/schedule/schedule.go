@@ -51,12 +51,12 @@ func Cron(line, zone string, jitter time.Duration) (Plan, error) {
 	if text, ok := strings.CutPrefix(line, "@every "); ok {
 		return everyLine(line, text, jitter)
 	}
-	if strings.ContainsFunc(line, invisible) { // the library's errors repeat the line as it is
+	if strings.ContainsFunc(line, invisible) { // the library's errors repeat the line as it is, also its line ends
 		return Plan{}, fmt.Errorf("cron line %q: it holds a character that cannot be seen", line)
 	}
 	parsed, err := parser.Parse(line)
 	if err != nil {
-		return Plan{}, fmt.Errorf("cron line %q: %w", line, err)
+		return Plan{}, fmt.Errorf("cron line %q: %s", line, strings.Join(strings.Fields(err.Error()), " "))
 	}
 	if s, ok := parsed.(*cron.SpecSchedule); ok {
 		if slices.Contains([]uint64{s.Second, s.Minute, s.Hour, s.Dom, s.Month, s.Dow}, 0) {

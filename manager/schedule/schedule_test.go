@@ -85,6 +85,7 @@ func TestBadPlans(t *testing.T) {
 		{"every day", "", "cron line"},
 		{"61 * * * *", "", "cron line"},
 		{"0 0 30 2 *", "", "no such day"},
+		{"@\nx", "", `cron line "@\nx": unrecognized descriptor: @ x`},
 		{"0 0 \x1b[2J * *", "", `cron line "0 0 \x1b[2J * *": it holds a character that cannot be seen`},
 		{", * * * * *", "", "empty list"},
 		{"0 , * * *", "", "empty list"},
