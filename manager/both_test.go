@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
 	"crawlkeeper/configs"
@@ -92,7 +93,7 @@ func (p *onRedis) Push(pushes []push, done func([]pushResult)) {
 func (p *onRedis) Clean(_ context.Context, code string) {
 	var deleted []time.Time
 	p.do(func() {
-		op := operation{clean: code, done: make(chan struct{})}
+		op := operation{clean: code, id: uuid.NewString(), done: make(chan struct{})}
 		p.lists.put(op)
 		<-op.done
 		deleted, p.deleted = p.deleted, nil

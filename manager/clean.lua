@@ -19,16 +19,13 @@ local owed = redis.pcall('HGET', KEYS[2], '+' .. code)
 local due = type(owed) == 'string' and owed or ''
 if redis.pcall('HGET', KEYS[2], '-' .. code) == id then return due end
 local waiting = redis.pcall('LLEN', KEYS[3])
-if type(waiting) == 'number' and waiting > 0 then
-  local last = redis.pcall('HGET', KEYS[2], code)
-  if type(last) == 'string' and last:sub(-1) == 'Z' and redis.pcall('HEXISTS', KEYS[2], ' ' .. code) == 0 then
-    due = last
-    local kept = redis.pcall('HSET', KEYS[2], code, last:sub(1, -2) .. 'Y')
-    if type(kept) == 'table' then redis.call('HDEL', KEYS[2], code) end -- a server without memory: what was deleted goes out again
-  end
-end
 if type(waiting) == 'number' then
-  redis.call('DEL', KEYS[3])
+  redis.call('DEL', KEYS[3]) -- first: where that is refused nothing is noted, and after a write a server without memory takes all others
+  local last = redis.pcall('HGET', KEYS[2], code)
+  if waiting > 0 and type(last) == 'string' and last:sub(-1) == 'Z' and redis.pcall('HEXISTS', KEYS[2], ' ' .. code) == 0 then
+    due = last
+    redis.pcall('HSET', KEYS[2], code, last:sub(1, -2) .. 'Y')
+  end
   redis.pcall('HDEL', KEYS[2], ' ' .. code)
 end
 for i = 4, #KEYS do redis.call('DEL', KEYS[i]) end

@@ -280,9 +280,12 @@ func (f *fleet) cleaned(s *source, due time.Time) {
 	if s.sentTrigger == triggerRestart && s.trigger != triggerRestart {
 		s.trigger = triggerRestart
 	}
-	if s.waitsAtStart() && due.Before(s.due.wall) {
+	if s.waitsAtStart() && (due.Before(s.due.wall) || !s.plan.IsCron()) {
 		now := f.clock.now()
 		s.due, s.lastDue, s.redo = s.named(due, now), due.Add(-dueStep), !s.up
+		if !s.due.onWall { // it had come, whatever the clock shows since
+			s.due.at = min(s.due.at, now.mono)
+		}
 		f.place(s, now)
 	}
 }

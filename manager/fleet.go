@@ -62,7 +62,7 @@ type fleet struct {
 	late            func() bool               // it is not known whether we are still the active manager
 	bound           func(time.Time) time.Time // cuts a time that may be another manager's already
 	load            func() (*configs.Config, error)
-	lost            map[string]time.Time // the last due times that earlier managers pushed
+	lost            map[string]time.Time // the last due times of sources that are not there (yet): what earlier managers pushed, and ours of those that were deleted
 	identity        identity
 	interruptedText string
 	holds           holds                                                // sources that may not start now
@@ -111,6 +111,7 @@ type fleet struct {
 }
 
 func (f *fleet) init() {
+	f.lost = map[string]time.Time{}
 	f.inbox = newInbox()
 	f.kill = make(chan struct{})
 	f.killAll = sync.OnceFunc(func() { close(f.kill) })

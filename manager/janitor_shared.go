@@ -96,6 +96,7 @@ func (j *janitor) forgetNow(ctx context.Context, code string) error {
 		if j.m.fleet.sources[code] != nil {
 			return nil
 		}
+		delete(j.m.fleet.lost, code)
 		return j.m.lists.Forget(code)
 	})
 	switch {

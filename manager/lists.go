@@ -236,12 +236,16 @@ func (l *lists) runOnce(ctx context.Context, owed bool) {
 		}
 	}
 	l.note(sum)
-	for i, s := range all {
+	for i, s := range all { // in the order in which the server did it
+		for _, c := range s.late {
+			l.tellCleaned(c)
+		}
 		switch {
 		case s.forgot != nil:
 			delete(l.dirty, s.gone)
 			s.forget <- s.forgot.Err()
 		case s.clean != nil:
+			l.tellCleaned(*s.clean)
 			close(s.done)
 		case s.group.done != nil:
 			s.group.done(answers[i])
@@ -286,16 +290,13 @@ func (l *lists) send(ctx context.Context, pipe redis.Pipeliner, ops []operation,
 	return all
 }
 
-// noteClean keeps what is still owed, and tells of a tick that was deleted. own: a right that is missing is this source's.
+// noteClean keeps what is still owed. own: a right that is missing is this source's.
 func (l *lists) noteClean(c cleanCall, own bool) pushResult {
-	due, err := c.Text()
+	err := c.Err()
 	switch {
 	case err == nil:
 		delete(l.dirty, c.code)
 		delete(l.unclean, c.code)
-		if t, err := time.Parse(dueLayout, due); err == nil {
-			l.cleaned(c.code, t)
-		}
 		return pushResult{}
 	case own && redis.IsPermissionError(err):
 		delete(l.dirty, c.code) // the crawler is at work soon: later it would do harm
@@ -307,6 +308,17 @@ func (l *lists) noteClean(c cleanCall, own bool) pushResult {
 	}
 	l.dirty[c.code] = c.id
 	return pushResult{err: fmt.Errorf("%w: %w", errAway, err)}
+}
+
+// tellCleaned tells of the tick that a cleaning deleted, if it did.
+func (l *lists) tellCleaned(c cleanCall) {
+	due, err := c.Text()
+	if err != nil {
+		return
+	}
+	if t, err := time.Parse(dueLayout, due); err == nil {
+		l.cleaned(c.code, t)
+	}
 }
 
 func (l *lists) self() string {

@@ -122,6 +122,53 @@ func TestPushRules(t *testing.T) {
 	eventually(t, "it is back", func() bool { return l.results(t, push{code: "n", due: at(2), rule: ruleAt})[0] != "away" })
 }
 
+// What is told comes in the order in which the server did it: a tick that a cleaning behind it deleted is not taken for one that waits.
+func TestACleaningIsToldOfBehindThePush(t *testing.T) {
+	t.Parallel()
+	l := newLists(testenv.Redis(t).Client(t), configs.Default().Redis, testenv.Logger(t))
+	var told []string
+	l.cleaned = func(string, time.Time) { told = append(told, "cleaned") }
+	l.Push([]push{{"a", time.Unix(100, 0), ruleAfter, []byte("a")}}, func(r []pushResult) { told = append(told, r[0].result) })
+	l.put(operation{clean: "a", id: "1", done: make(chan struct{})})
+	l.runOnce(t.Context(), false)
+	if got := strings.Join(told, " "); got != "pushed cleaned" {
+		t.Errorf("told: %s", got)
+	}
+}
+
+// A cleaning that is refused notes nothing; one of a server without memory notes all.
+func TestWhatACleaningNotes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		spoil func(t *testing.T, r *testenv.RedisServer)
+		last  string // in last_due
+		ticks int64
+	}{
+		"it may not delete": {func(t *testing.T, r *testenv.RedisServer) {
+			if err := r.Client(t).Do(t.Context(), "ACL", "SETUSER", "default", "-del").Err(); err != nil {
+				t.Fatal(err)
+			}
+		}, "1970-01-01T00:01:40.000000Z", 1},
+		"no memory": {func(t *testing.T, r *testenv.RedisServer) { r.Config(t, "maxmemory", "1") }, "1970-01-01T00:01:40.000000Y", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := testenv.Redis(t)
+			client := server.Client(t)
+			l := newLists(client, configs.Default().Redis, testenv.Logger(t))
+			l.Push([]push{{"a", time.Unix(100, 0), ruleAfter, []byte("a")}}, func([]pushResult) {})
+			l.runOnce(t.Context(), false)
+			c.spoil(t, server)
+			l.put(operation{clean: "a", id: "1", done: make(chan struct{})})
+			l.runOnce(t.Context(), false)
+			last, n := client.HGet(t.Context(), "crawler:last_due", "a").Val(), client.LLen(t.Context(), "crawler:a:start_urls").Val()
+			if last != c.last || n != c.ticks {
+				t.Errorf("%s, and %d ticks", last, n)
+			}
+		})
+	}
+}
+
 func TestManyTicksAtOnce(t *testing.T) {
 	t.Parallel()
 	l, _, rdb := runLists(t)

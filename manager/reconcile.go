@@ -291,6 +291,7 @@ func (f *fleet) forget(s *source) {
 	f.heap.drop(s)
 	s.close()
 	delete(f.sources, s.code)
+	f.lost[s.code] = s.lastDue // as Redis has it, until the janitor forgets the source
 	f.metrics.ForgetSource(s.code)
 }
 

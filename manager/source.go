@@ -56,7 +56,8 @@ type source struct {
 
 	// When the next tick goes out.
 	plan        schedule.Plan
-	planKey     string
+	planKey     string // what due times follow from
+	jitter      time.Duration
 	anchor      moment // an interval counts from here; zero before the first start
 	due         dueTime
 	trigger     string   // of the next tick
@@ -204,17 +205,15 @@ func (s *source) replan() (changed bool) {
 		interval = fmt.Sprint(*s.row.IntervalSeconds)
 	}
 	url := ""
-	if s.adapter.Tick == configs.TickScrapyRedis {
-		url = tickURL(s.row.Payload, s.adapter.URL)
-		if url == "" {
-			url = "missing"
-		}
+	if s.adapter.Tick == configs.TickScrapyRedis && tickURL(s.row.Payload, s.adapter.URL) == "" {
+		url = "missing"
 	}
-	key := strings.Join([]string{s.row.Schedule, s.row.Timezone, s.row.Jitter.String(), interval, url}, "\x00")
-	if key == s.planKey {
+	key := strings.Join([]string{s.row.Schedule, s.row.Timezone, interval, url}, "\x00")
+	if key == s.planKey && s.row.Jitter == s.jitter {
 		return false
 	}
-	s.planKey = key
+	same, before := key == s.planKey, s.noTicks
+	s.planKey, s.jitter = key, s.row.Jitter
 	plan, err := makePlan(s.row)
 	s.plan, s.noTicks = plan, ""
 	switch {
@@ -223,7 +222,7 @@ func (s *source) replan() (changed bool) {
 	case url == "missing":
 		s.plan, s.noTicks = schedule.Plan{}, noURL
 	}
-	return true
+	return !same || s.noTicks != before
 }
 
 func makePlan(row sql.Source) (schedule.Plan, error) {
