@@ -87,14 +87,14 @@ func TestATableOfItsOwn(t *testing.T) {
 	must(t, err)
 	defer unix.Close(other)
 	failed := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // the thread ends with this goroutine
+	// Not the main thread: its table is what all see below /proc/self/fd.
+	go offMainThread(func() {
 		failed <- errors.Join(ownTable(keep), onlyHas(keep))
 		for range 3 {
 			runtime.GC()
 		}
 		close(failed)
-	}()
+	})
 	must(t, <-failed)
 	<-failed
 	if _, err := unix.FcntlInt(uintptr(other), unix.F_GETFD, 0); err != nil {
