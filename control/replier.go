@@ -43,9 +43,10 @@ type Replier struct {
 	ended   bool
 
 	// Owned by the goroutine of Run.
-	untold int              // dropped and not logged yet
+	untold int              // dropped as too many waited, and not logged yet
+	old    int              // the same for those that waited too long
 	told   time.Time        // when what was dropped was last logged
-	later  <-chan time.Time // when it may be logged again; nil where nothing is untold
+	later  <-chan time.Time // when it may be logged again; nil where nothing is left to log
 	away   bool             // the last batch did not go out
 }
 
@@ -115,7 +116,7 @@ func (r *Replier) Run(ctx context.Context) error {
 func (r *Replier) take(most int) []queuedReply {
 	batch, dropped := r.oldest(most, false)
 	r.untold += dropped
-	if wait := droppedEvery - time.Since(r.told); r.untold == 0 || wait <= 0 {
+	if wait := droppedEvery - time.Since(r.told); r.untold+r.old == 0 || wait <= 0 {
 		r.tell()
 	} else if r.later == nil {
 		r.later = time.After(wait)
@@ -129,6 +130,10 @@ func (r *Replier) tell() {
 	if r.untold > 0 {
 		r.opts.Logger.Warn("replies dropped, too many waited", "count", r.untold)
 		r.untold, r.told = 0, time.Now()
+	}
+	if r.old > 0 {
+		r.opts.Logger.Warn("replies dropped, they are too old", "count", r.old)
+		r.old, r.told = 0, time.Now()
 	}
 }
 
@@ -162,7 +167,7 @@ func (r *Replier) deliver(ctx context.Context, batch []queuedReply) bool {
 		case ctx.Err() != nil:
 			return false
 		case time.Since(batch[len(batch)-1].at) > replyMaxAge:
-			r.opts.Logger.Warn("replies dropped, they are too old", "count", len(batch), "error", err)
+			r.old += len(batch)
 			return true
 		case !r.away:
 			r.away = true

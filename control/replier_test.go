@@ -89,12 +89,18 @@ func TestReplierSaysOnceThatRedisIsAway(t *testing.T) {
 		go func() { ended <- replier.Run(ctx) }()
 		for outage := range 2 {
 			away.Store(true)
+			for i := range 10_000 {
+				replier.Reply(control.Reply{ID: fmt.Sprint(i)})
+			}
 			for i := range 120 { // some grow too old
 				replier.Reply(control.Reply{ID: fmt.Sprint(i)})
 				time.Sleep(time.Second)
 			}
 			if n := log.count("replies wait for redis"); n != outage+1 {
 				t.Errorf("%d lines about %d outages", n, outage+1)
+			}
+			if n := log.count("too old"); n == 0 || n > 12*(outage+1) {
+				t.Errorf("%d lines about replies that are too old", n)
 			}
 			away.Store(false)
 			time.Sleep(time.Minute)
