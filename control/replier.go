@@ -14,7 +14,10 @@ import (
 
 // Bounds of a [Replier].
 const (
-	mostAnswers  = 50_000 // that wait: a reply is one, and one more for each source in it. 5,000 commands at once are 10,000
+	// mostAnswers wait: a reply is one, and one more for each source in it. 5,000 commands at once are 10,000; 49 times `restart all`
+	// with 5,000 sources, which are all answered in one moment, are 245,000. Such replies keep about 25 MiB, those with one source each 80 MiB.
+	mostAnswers  = 250_000
+	droppedEvery = 10 * time.Second // what is dropped is logged this often at most
 	replyBatch   = 256
 	replyMaxAge  = 30 * time.Second // nobody waits longer for a reply
 	replyLastTry = time.Second      // for what is queued when the manager ends
@@ -36,7 +39,15 @@ type Replier struct {
 	mu      sync.Mutex // guards all below
 	queue   []queuedReply
 	answers int // in the queue
-	dropped int // as the queue was full; not logged yet
+	dropped int // as the queue was full; Run does not know yet
+	ended   bool
+
+	// Owned by the goroutine of Run.
+	untold int              // dropped as too many waited, and not logged yet
+	old    int              // the same for those that waited too long
+	told   time.Time        // when what was dropped was last logged
+	later  <-chan time.Time // when it may be logged again; nil where nothing is left to log
+	away   bool             // the last batch did not go out
 }
 
 type queuedReply struct {
@@ -51,8 +62,8 @@ func NewReplier(opts ReplierOptions) *Replier {
 	return &Replier{opts: opts, wake: make(chan struct{}, 1)}
 }
 
-// Reply queues a reply and never waits. A reply without an id is not sent. Where tens of thousands of answers wait the new one is
-// dropped, which is logged, and false returned. Any goroutine may call it.
+// Reply queues a reply and never waits. A reply without an id is not sent. Where hundreds of thousands of answers wait the new one is
+// dropped, which is logged, and false returned; so it is once Run has ended. Any goroutine may call it.
 func (r *Replier) Reply(reply Reply) bool {
 	if reply.ID == "" {
 		return true
@@ -69,6 +80,9 @@ func (r *Replier) Reply(reply Reply) bool {
 func (r *Replier) put(q queuedReply) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.ended {
+		return false
+	}
 	if r.answers > 0 && r.answers+q.answers() > mostAnswers {
 		r.dropped++
 		return false
@@ -87,6 +101,7 @@ func (r *Replier) Run(ctx context.Context) error {
 			r.finish(ctx, nil)
 			return nil
 		case <-r.wake:
+		case <-r.later:
 		}
 		for batch := r.take(replyBatch); len(batch) > 0; batch = r.take(replyBatch) {
 			if !r.deliver(ctx, batch) {
@@ -97,16 +112,33 @@ func (r *Replier) Run(ctx context.Context) error {
 	}
 }
 
-// take returns the oldest in the queue, as many at most, and says what was dropped once that is over.
+// take returns the oldest in the queue, as many at most, and says what was dropped.
 func (r *Replier) take(most int) []queuedReply {
-	batch, dropped := r.oldest(most)
-	if dropped > 0 {
-		r.opts.Logger.Warn("replies dropped, too many waited", "count", dropped)
+	batch, dropped := r.oldest(most, false)
+	r.untold += dropped
+	if wait := droppedEvery - time.Since(r.told); r.untold+r.old == 0 || wait <= 0 {
+		r.tell()
+	} else if r.later == nil {
+		r.later = time.After(wait)
 	}
 	return batch
 }
 
-func (r *Replier) oldest(most int) (batch []queuedReply, dropped int) {
+// tell logs what was dropped.
+func (r *Replier) tell() {
+	r.later = nil
+	if r.untold > 0 {
+		r.opts.Logger.Warn("replies dropped, too many waited", "count", r.untold)
+		r.untold, r.told = 0, time.Now()
+	}
+	if r.old > 0 {
+		r.opts.Logger.Warn("replies dropped, they are too old", "count", r.old)
+		r.old, r.told = 0, time.Now()
+	}
+}
+
+// oldest takes from the queue. With the last of it nothing is queued any more.
+func (r *Replier) oldest(most int, last bool) (batch []queuedReply, dropped int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := min(most, len(r.queue))
@@ -117,8 +149,9 @@ func (r *Replier) oldest(most int) (batch []queuedReply, dropped int) {
 	}
 	if len(r.queue) == 0 {
 		r.queue = nil
-		dropped, r.dropped = r.dropped, 0
 	}
+	r.ended = last
+	dropped, r.dropped = r.dropped, 0
 	return batch, dropped
 }
 
@@ -129,13 +162,15 @@ func (r *Replier) deliver(ctx context.Context, batch []queuedReply) bool {
 		err := r.publish(ctx, batch)
 		switch {
 		case err == nil:
+			r.away = false
 			return true
 		case ctx.Err() != nil:
 			return false
 		case time.Since(batch[len(batch)-1].at) > replyMaxAge:
-			r.opts.Logger.Warn("replies dropped, they are too old", "count", len(batch), "error", err)
+			r.old += len(batch)
 			return true
-		case wait.next == 0:
+		case !r.away:
+			r.away = true
 			r.opts.Logger.Warn("replies wait for redis", "error", err)
 		}
 		pause(ctx, wait.step())
@@ -146,7 +181,10 @@ func (r *Replier) deliver(ctx context.Context, batch []queuedReply) bool {
 func (r *Replier) finish(ctx context.Context, batch []queuedReply) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replyLastTry)
 	defer cancel()
-	for rest := slices.Concat(batch, r.take(mostAnswers)); len(rest) > 0; {
+	left, dropped := r.oldest(mostAnswers, true)
+	r.untold += dropped
+	r.tell()
+	for rest := slices.Concat(batch, left); len(rest) > 0; {
 		n := min(replyBatch, len(rest))
 		if err := r.publish(ctx, rest[:n]); err != nil {
 			r.opts.Logger.Warn("replies dropped at the end", "count", len(rest), "error", err)

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"crawlkeeper/internal/testenv"
+	"crawlkeeper/worker/output"
 )
 
 // A crawler that writes without measure, one line that never ends, bytes that are no text, and half a line when it dies:
@@ -46,6 +48,24 @@ func TestALoudCrawlerLeavesItsLastLines(t *testing.T) {
 	files, err := os.ReadDir(logs)
 	if err != nil || len(files) > 3 {
 		t.Errorf("%d log files, %v", len(files), err)
+	}
+}
+
+// Who reads what a crawler prints learns what is not there.
+func TestShownLinesTellOfWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	text := []byte("begin, and more")[:5]
+	lines := []output.Line{{Text: text}, {Text: text, Lost: 7, Cut: true}, {Text: []byte("\xff\x1b[0m")}}
+	var shown []string
+	for line := range shownLines(slices.Values(lines)) {
+		shown = append(shown, string(line))
+	}
+	want := []string{"begin", "… 7 lines lost: the reader was too slow", "begin [cut]", "\xff\x1b[0m"}
+	if !slices.Equal(shown, want) || string(text[:15]) != "begin, and more" {
+		t.Errorf("%q, and the text is %q", shown, text[:15])
+	}
+	for range shownLines(slices.Values(lines[1:])) {
+		break // who goes is asked for nothing more
 	}
 }
 

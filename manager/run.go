@@ -410,21 +410,29 @@ func (m *Manager) outputOf(ctx context.Context, code string, follow bool) (iter.
 	if !ok || out == nil {
 		return nil, false
 	}
+	if follow {
+		return shownLines(out.Follow(ctx, outputLines)), true
+	}
+	return shownLines(slices.Values(out.Last(outputLines))), true
+}
+
+// shownLines are the lines as they were printed, with what the reader must know of them: those that were cut bear the mark, and
+// where some were lost a line of ours says so.
+func shownLines(lines iter.Seq[output.Line]) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		if !follow {
-			for _, line := range out.Last(outputLines) {
-				if !yield(line.Text) {
-					return
-				}
+		for line := range lines {
+			if line.Lost > 0 && !yield(fmt.Appendf(nil, "… %d lines lost: the reader was too slow", line.Lost)) {
+				return
 			}
-			return
-		}
-		for line := range out.Follow(ctx, outputLines) {
-			if !yield(line.Text) {
+			text := line.Text
+			if line.Cut {
+				text = slices.Concat(text, []byte(output.CutMark)) // the text is shared
+			}
+			if !yield(text) {
 				return
 			}
 		}
-	}, true
+	}
 }
 
 // gone are the sources of processes that nobody has any more. One may come back, and then it is too late to close its rows.

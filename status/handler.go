@@ -102,7 +102,7 @@ func check(well func() error) http.Handler {
 	})
 }
 
-// outputHandler shows what crawlers print, byte for byte; what a terminal makes of it is the reader's affair.
+// outputHandler shows lines byte for byte; what a terminal makes of it is the reader's affair.
 type outputHandler struct {
 	output    func(ctx context.Context, code string, follow bool) (iter.Seq[[]byte], bool)
 	followers chan struct{} // a place for each

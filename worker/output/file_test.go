@@ -387,6 +387,12 @@ func TestStuckDisk(t *testing.T) {
 		}
 	}
 	runtime.KeepAlive(outs)
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.log.String(); !strings.Contains(got, "written too slowly") || !strings.Contains(got, "path="+r.path) {
+		t.Errorf("log: %s", got)
+	}
 }
 
 // A disk that works gets every line of loud crawlers, over many rotations.

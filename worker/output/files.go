@@ -20,6 +20,7 @@ type files struct {
 	open   openFunc
 	memory budget
 	old    chores
+	losses fileLosses
 
 	lost    atomic.Uint64 // lines
 	errors  atomic.Uint64
@@ -42,6 +43,7 @@ func newFiles(logger *slog.Logger) *files {
 		memory: budget{limit: fileBytes},
 		byPath: make(map[string]*logFile),
 		old:    newChores(),
+		losses: fileLosses{logger: logger},
 		epoch:  time.Now().Add(-time.Nanosecond),
 	}
 	fs.some = sync.NewCond(&fs.mu)

@@ -62,9 +62,13 @@ type origin struct {
 func (f *logFile) push(o *Output, b batch) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.set.stopped.Load() || len(f.pending) >= pendingBytes || !f.set.memory.take(len(b.data)) {
+	stopped := f.set.stopped.Load()
+	if stopped || len(f.pending) >= pendingBytes || !f.set.memory.take(len(b.data)) {
 		f.set.lost.Add(uint64(b.lines))
 		o.lostFile.Add(uint64(b.lines))
+		if !stopped {
+			f.set.losses.add(f.path, b.lines)
+		}
 		return
 	}
 	f.pending = append(f.pending, b.data...)
