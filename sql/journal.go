@@ -47,6 +47,7 @@ type Journal struct {
 	// Run's own.
 	shape      *Shape // nil = unknown
 	complained map[kind]bool
+	told       struct{ processes, logs uint64 } // dropped beyond the bound, as far as the log says so
 }
 
 // JournalStats are counters since the start, and what is waiting now.

@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -134,7 +135,7 @@ var errAway = errors.New("connection refused")
 func sqlState(code string) error { return &pgconn.PgError{Code: code, Message: "refused"} }
 
 func quiet(w writer, opts JournalOptions) *Journal {
-	opts.Logger = slog.New(slog.DiscardHandler)
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	return newJournal(w, opts)
 }
 
@@ -350,7 +351,8 @@ func TestTheOldestIsDroppedBeyondTheBound(t *testing.T) {
 		}
 		return nil
 	}
-	inBubble(t, w, JournalOptions{Bound: 100, GroupSize: 30}, func(t *testing.T, j *Journal) {
+	var log bytes.Buffer // written by Run
+	inBubble(t, w, JournalOptions{Bound: 100, GroupSize: 30, Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(t *testing.T, j *Journal) {
 		for n := range 250 {
 			j.Log(line(n))
 			j.Process(Process{ID: fmt.Sprint(n)})
@@ -367,6 +369,9 @@ func TestTheOldestIsDroppedBeyondTheBound(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	if !strings.Contains(log.String(), `msg="postgres is back" waiting=670 dropped_processes=150 dropped_logs=150`) {
+		t.Errorf("log: %s", log.String())
+	}
 	if len(w.logs) != 100 || w.logs[0] != "150" || w.logs[99] != "249" {
 		t.Errorf("%d log rows: %v", len(w.logs), w.logs)
 	}

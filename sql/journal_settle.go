@@ -69,9 +69,11 @@ func (j *Journal) written(g group) {
 	j.stats.Groups++
 	j.stats.Written += uint64(g.len())
 	pending := j.pending()
+	processes, logs := j.processes.dropped, j.logs.dropped
 	j.mu.Unlock()
 	if wasAway {
-		j.log.Info("postgres is back", "waiting", pending)
+		j.log.Info("postgres is back", "waiting", pending, "dropped_processes", processes-j.told.processes, "dropped_logs", logs-j.told.logs)
+		j.told.processes, j.told.logs = processes, logs
 	}
 	for _, c := range values(g.changes) {
 		if c.Done != nil {
