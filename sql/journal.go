@@ -47,6 +47,11 @@ type Journal struct {
 	// Run's own.
 	shape      *Shape // nil = unknown
 	complained map[kind]bool
+	refusals   [4]refusals // by kind
+	told       struct {    // dropped beyond the bound, as far as the log says so
+		processes, logs uint64
+		at              time.Time
+	}
 }
 
 // JournalStats are counters since the start, and what is waiting now.

@@ -30,6 +30,7 @@ func (j *Journal) Run(ctx context.Context) error {
 		backoff = backoffMin
 	}
 	err := j.finish(work)
+	j.tell(0)
 	if n := j.Stats().Pending; n > 0 {
 		return fmt.Errorf("%d journal entries were not written: %w", n, cmp.Or(err, context.Cause(work), ErrPutOff))
 	}
@@ -94,7 +95,7 @@ func (j *Journal) waitForWork(ctx context.Context) bool {
 		if wait <= 0 {
 			break
 		}
-		timer := time.NewTimer(wait)
+		timer := time.NewTimer(min(wait, j.tell(tellEvery)))
 		select {
 		case <-ctx.Done():
 		case <-j.wake:
@@ -155,6 +156,7 @@ func (j *Journal) writeAll(ctx, work context.Context) error {
 		}
 		err := j.settle(work, g)
 		j.release()
+		j.tell(tellEvery)
 		if err != nil {
 			return err
 		}

@@ -1,12 +1,15 @@
 package sql
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -134,7 +137,7 @@ var errAway = errors.New("connection refused")
 func sqlState(code string) error { return &pgconn.PgError{Code: code, Message: "refused"} }
 
 func quiet(w writer, opts JournalOptions) *Journal {
-	opts.Logger = slog.New(slog.DiscardHandler)
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	return newJournal(w, opts)
 }
 
@@ -350,7 +353,8 @@ func TestTheOldestIsDroppedBeyondTheBound(t *testing.T) {
 		}
 		return nil
 	}
-	inBubble(t, w, JournalOptions{Bound: 100, GroupSize: 30}, func(t *testing.T, j *Journal) {
+	var log bytes.Buffer // written by Run
+	inBubble(t, w, JournalOptions{Bound: 100, GroupSize: 30, Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(t *testing.T, j *Journal) {
 		for n := range 250 {
 			j.Log(line(n))
 			j.Process(Process{ID: fmt.Sprint(n)})
@@ -367,12 +371,70 @@ func TestTheOldestIsDroppedBeyondTheBound(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	if !strings.Contains(log.String(), `msg="postgres is back" waiting=670 dropped_processes=150 dropped_logs=150`) {
+		t.Errorf("log: %s", log.String())
+	}
 	if len(w.logs) != 100 || w.logs[0] != "150" || w.logs[99] != "249" {
 		t.Errorf("%d log rows: %v", len(w.logs), w.logs)
 	}
 	if len(w.processes) != 100 || w.processes["249"].Status != ProcessRunning || len(w.sources) != 253 {
 		t.Errorf("%d processes, %d sources", len(w.processes), len(w.sources))
 	}
+}
+
+// What is lost makes few lines, and those tell of all of it: rows that are refused one by one, and what comes too fast for a
+// database that is well.
+func TestWhatIsLostIsInAFewLines(t *testing.T) {
+	t.Parallel()
+	w := newFakeWriter()
+	w.fail = func(g group) error {
+		if len(w.began) == 1 {
+			time.Sleep(2 * time.Second) // fake time, as below
+		}
+		if len(g.logs) > 0 {
+			time.Sleep(time.Millisecond)
+			return sqlState("23514")
+		}
+		return nil
+	}
+	var log bytes.Buffer // written by Run
+	var journal *Journal
+	inBubble(t, w, JournalOptions{Bound: 5000, Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(t *testing.T, j *Journal) {
+		for n := range 5100 {
+			j.Log(line(n))
+		}
+		time.Sleep(time.Second)
+		for n := range 5100 {
+			j.Log(line(n))
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		s, text := j.Stats(), log.String()
+		if refused := told(text, "rows"); s.Refused == 0 || refused != s.Refused {
+			t.Errorf("%d rows were refused, the log tells of %d", s.Refused, refused)
+		}
+		if dropped := told(text, "dropped_logs"); s.DroppedLogs == 0 || dropped != s.DroppedLogs {
+			t.Errorf("%d rows were dropped, the log tells of %d", s.DroppedLogs, dropped)
+		}
+		if lines := strings.Count(text, "\n"); lines > 8 || !strings.Contains(text, "source=a message=") {
+			t.Errorf("%d lines: %s", lines, text)
+		}
+		journal = j
+		j.Log(line(0)) // has its line at once, and the next at the end
+		j.Log(line(1))
+	})
+	if refused, want := told(log.String(), "rows"), journal.Stats().Refused; refused != want {
+		t.Errorf("%d rows were refused, at the end the log tells of %d", want, refused)
+	}
+}
+
+// told adds up the numbers behind a key of log lines.
+func told(log, key string) (sum uint64) {
+	for _, n := range regexp.MustCompile(" "+key+`=(\d+)`).FindAllStringSubmatch(log, -1) {
+		value, _ := strconv.ParseUint(n[1], 10, 64)
+		sum += value
+	}
+	return sum
 }
 
 func TestJudge(t *testing.T) {

@@ -69,9 +69,11 @@ func (j *Journal) written(g group) {
 	j.stats.Groups++
 	j.stats.Written += uint64(g.len())
 	pending := j.pending()
+	processes, logs := j.processes.dropped, j.logs.dropped
 	j.mu.Unlock()
 	if wasAway {
-		j.log.Info("postgres is back", "waiting", pending)
+		j.log.Info("postgres is back", "waiting", pending, "dropped_processes", processes-j.told.processes, "dropped_logs", logs-j.told.logs)
+		j.told.processes, j.told.logs = processes, logs
 	}
 	for _, c := range values(g.changes) {
 		if c.Done != nil {
@@ -104,17 +106,21 @@ func (j *Journal) putOff(g group, delay time.Duration, err error) {
 
 // refuse gives up a single entry, or puts it off where it must not be lost.
 func (j *Journal) refuse(g group, err error) {
-	switch g.kinds()[0] {
+	k := g.kinds()[0]
+	r := &j.refusals[k]
+	switch k {
 	case kindMarks, kindChanges:
 		j.putOff(g, refusedDelay, err)
 		return
 	case kindProcesses:
 		p := g.processes[0].value
-		j.log.Error("process row refused and dropped", "source", p.Source, "id", p.ID, "error", err)
+		r.latest = []any{"source", p.Source, "id", p.ID, "error", err}
 	case kindLogs:
 		l := g.logs[0].value
-		j.log.Error("log row refused and dropped", "source", l.Source, "message", l.Message, "error", err)
+		r.latest = []any{"source", l.Source, "message", l.Message, "error", err}
 	}
+	r.rows++
+	j.tell(tellEvery)
 	j.mu.Lock()
 	j.stats.Refused++
 	j.mu.Unlock()

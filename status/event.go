@@ -37,6 +37,7 @@ const (
 	eventGather  = 20 * time.Millisecond  // what follows an event within this time goes out with it
 	eventPause   = 500 * time.Millisecond // after an error
 	eventTimeout = time.Second            // for a batch, and for all that is queued when the manager ends
+	eventTell    = 10 * time.Second       // until a line says what was dropped since; only one where more follows
 )
 
 // PublisherOptions say where a [Publisher] publishes.
@@ -79,11 +80,17 @@ func (p *Publisher) drop(n int) {
 
 // Run publishes until ctx ends, then what is queued by then, and returns nil.
 func (p *Publisher) Run(ctx context.Context) error {
+	var tell <-chan time.Time // nil: nothing was dropped that is not in the log
 	for {
 		select {
 		case <-ctx.Done():
 			p.finish(ctx)
 			return nil
+		case <-tell:
+			tell = nil
+			if !p.failing { // else that line is about them which says that redis takes them again
+				p.tell()
+			}
 		case first := <-p.queue:
 			if len(p.queue) < eventBatch {
 				wait(ctx, eventGather)
@@ -91,7 +98,17 @@ func (p *Publisher) Run(ctx context.Context) error {
 			if !p.sendInTime(ctx, p.batch(first)) {
 				wait(ctx, eventPause)
 			}
+			if tell == nil && p.dropped.Load() > 0 {
+				tell = time.After(eventTell)
+			}
 		}
+	}
+}
+
+// tell says how many events were dropped since that was last said.
+func (p *Publisher) tell() {
+	if n := p.dropped.Swap(0); n > 0 {
+		p.opts.Logger.Warn("events were dropped, as too many waited or redis did not take them", "dropped", n)
 	}
 }
 
@@ -100,6 +117,10 @@ func (p *Publisher) finish(ctx context.Context) {
 	defer cancel()
 	for len(p.queue) > 0 && p.send(ctx, p.batch(<-p.queue)) {
 	}
+	if left := len(p.queue); left > 0 {
+		p.drop(left)
+	}
+	p.tell()
 }
 
 // batch takes what is queued behind the first one.

@@ -1,11 +1,20 @@
 package status_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"regexp"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"crawlkeeper/internal/testenv"
 	"crawlkeeper/status"
@@ -71,6 +80,68 @@ func TestPublisherSendsTheRestAtTheEnd(t *testing.T) {
 		if _, err := events.ReceiveMessage(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// answers stands in for redis: err is what it answers, and takes how long that takes.
+type answers struct {
+	err   error
+	takes time.Duration
+	sent  atomic.Int64
+}
+
+func (a *answers) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (a *answers) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (a *answers) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(_ context.Context, cmds []redis.Cmder) error {
+		time.Sleep(a.takes)
+		if a.err == nil {
+			a.sent.Add(int64(len(cmds)))
+		}
+		return a.err
+	}
+}
+
+// Each event was sent or is counted in the log: where too many come for a redis that is well, and where the end leaves some.
+func TestWhatIsDroppedIsInTheLog(t *testing.T) {
+	t.Parallel()
+	for name, a := range map[string]*answers{"too many": {takes: 100 * time.Millisecond}, "redis is away": {err: errors.New("refused")}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // never dialled
+				defer client.Close()
+				client.AddHook(a)
+				var log bytes.Buffer
+				p := status.NewPublisher(status.PublisherOptions{Client: client, Channel: eventsChannel, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error)
+				go func() { done <- p.Run(ctx) }()
+				published := int64(0)
+				for range 60 { // a minute
+					for range 10_000 {
+						p.Publish(status.Event{Source: "a", At: noon})
+						published++
+					}
+					time.Sleep(time.Second)
+				}
+				cancel()
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+				told := int64(0)
+				for _, n := range regexp.MustCompile(`dropped=(\d+)`).FindAllStringSubmatch(log.String(), -1) {
+					dropped, _ := strconv.ParseInt(n[1], 10, 64)
+					told += dropped
+				}
+				if a.sent.Load()+told != published {
+					t.Errorf("of %d events %d were sent, the log tells of %d", published, a.sent.Load(), told)
+				}
+				if lines := strings.Count(log.String(), "\n"); lines < 2 || lines > 8 {
+					t.Errorf("%d lines: %s", lines, log.String())
+				}
+			})
+		})
 	}
 }
 

@@ -16,7 +16,19 @@ const (
 	drainLimit = time.Second
 	sweepRound = 10 * time.Second
 	lastSweep  = time.Second // at a shutdown, after the stop timeout
+	tellAgain  = time.Minute // what is tried again and again is said once, and then this often: thousands may hang at once
 )
+
+// reminder tells whether it is time to say something again. The zero value says so at once.
+type reminder struct{ last time.Time }
+
+func (r *reminder) due() bool {
+	if !r.last.IsZero() && time.Since(r.last) < tellAgain {
+		return false
+	}
+	r.last = time.Now()
+	return true
+}
 
 // end takes a process from its end, or the wish for it, to the rest after it. An empty cause is an end that came by itself.
 func (w *Worker) end(ctx context.Context, p Process, inc *Incarnation, cause Cause, by string) {
@@ -169,8 +181,9 @@ func (w *Worker) sweepLeader(ctx context.Context, p Process) bool {
 		return true
 	default:
 	}
+	var unkilled, stays reminder
 	for {
-		if err := p.Kill(); err != nil {
+		if err := p.Kill(); err != nil && unkilled.due() {
 			w.logger().Error("a crawler cannot be killed", "pid", p.Pid(), "error", err)
 		}
 		timer := time.NewTimer(lastSweep)
@@ -179,7 +192,9 @@ func (w *Worker) sweepLeader(ctx context.Context, p Process) bool {
 			timer.Stop()
 			return true
 		case <-timer.C:
-			w.logger().Error("a crawler does not end although it was killed; it holds up its source and is tried again", "pid", p.Pid())
+			if stays.due() {
+				w.logger().Error("a crawler does not end although it was killed; it holds up its source and is tried again", "pid", p.Pid())
+			}
 			if ctx.Err() != nil {
 				return false
 			}
@@ -220,6 +235,7 @@ func (w *Worker) drain(ctx context.Context, p Process, inc *Incarnation) {
 // sweep ends what the crawler started. What cannot be ended keeps the source stopping; at a shutdown it gets a second.
 func (w *Worker) sweep(ctx context.Context, p Process, inc *Incarnation) {
 	slow := false
+	var stays reminder
 	for {
 		limit := sweepRound
 		if ctx.Err() != nil {
@@ -231,9 +247,9 @@ func (w *Worker) sweep(ctx context.Context, p Process, inc *Incarnation) {
 			return
 		}
 		switch {
-		case !errors.Is(err, process.ErrGivingBack):
+		case !errors.Is(err, process.ErrGivingBack) && stays.due():
 			w.logger().Error("something that a crawler started cannot be ended; it holds up its source and is tried again", "left", report.Left, "error", err)
-		case !slow:
+		case errors.Is(err, process.ErrGivingBack) && !slow:
 			slow = true
 			w.logger().Warn("what was taken for a crawler that ended is still being given back (a slow disk?); its source waits for it")
 		}

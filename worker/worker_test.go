@@ -1,8 +1,11 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -387,6 +390,59 @@ func bubbleShutdown(t *testing.T, f *fake, begin func(*Worker, *fake), took time
 			t.Errorf("took %v, want %v", got, took)
 		}
 		wantAnswer(t, ask(t, w, Restart, up), ErrShutdown)
+	})
+}
+
+// undying is a crawler that the kernel does not let go, and that may not even be killed.
+type undying struct {
+	*fakeProcess
+	kills *int
+}
+
+func (u undying) Kill() error {
+	*u.kills++
+	return errBroken
+}
+
+// What cannot be ended is tried again and again, and said once a minute: thousands may hang on the same mount.
+func TestWhatCannotBeEndedIsSaidOnceAMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{t: t, deaf: true}
+		var log bytes.Buffer // written by the worker's goroutine
+		kills := 0
+		w := New("src", Needs{Start: func(ctx context.Context, s process.Spec) (Process, error) {
+			p, err := f.start(ctx, s)
+			return undying{p.(*fakeProcess), &kills}, err
+		}, Observer: f, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		w.Live(ctx, func() { close(done) })
+		w.Want(up)
+		synctest.Wait()
+		w.Want(Desire{Spec: plain})
+		lines := func(what string, want int) {
+			t.Helper()
+			synctest.Wait()
+			if got := strings.Count(log.String(), what); got != want {
+				t.Errorf("%d lines of %q, want %d", got, what, want)
+			}
+		}
+		time.Sleep(plain.StopTimeout + 90*time.Second)
+		lines("cannot be killed", 2)
+		lines("does not end although", 2)
+		if kills < 80 {
+			t.Errorf("killed %d times", kills)
+		}
+		f.mu.Lock()
+		f.stuck = make(chan struct{})
+		f.mu.Unlock()
+		f.last().end(process.Exit{Code: -1})
+		time.Sleep(90 * time.Second)
+		lines("something that a crawler started cannot be ended", 2)
+		close(f.stuck)
+		cancel()
+		<-done
 	})
 }
 

@@ -205,7 +205,7 @@ func (f *logFile) fail(err error, lines int) {
 	d.retryAt = time.Now().Add(retryAfter)
 	if !d.failing {
 		d.failing = true
-		f.set.logger.Warn("log file of crawlers cannot be written, lines are lost", "path", f.path, "error", err)
+		f.set.fail.add(tiding{path: f.path, err: err})
 	}
 }
 
@@ -213,7 +213,7 @@ func (f *logFile) fail(err error, lines int) {
 func (f *logFile) recovered() {
 	d := &f.disk
 	if d.failing {
-		f.set.logger.Info("log file of crawlers is written again", "path", f.path, "lost_lines", d.lost)
+		f.set.again.add(tiding{path: f.path, lost: d.lost})
 		d.failing, d.lost = false, 0
 	}
 }

@@ -10,8 +10,10 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -332,6 +334,57 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("log: %s", got)
 	}
 }
+
+// A full disk of many files, on which space comes and goes, makes a line each 10 s, which tells of all files and lines.
+func TestAFullDiskOfManyFilesIsAFewLines(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := new(slowWriter)
+		set := newFiles(slog.New(slog.NewTextHandler(log, nil)))
+		room := false
+		set.open = func(string) (diskFile, error) {
+			if room {
+				return goodDisk{}, nil
+			}
+			return nil, unix.ENOSPC
+		}
+		var all []*logFile
+		for i := range 1000 {
+			all = append(all, set.acquire(FileOptions{Path: fmt.Sprint("/", i)}))
+		}
+		lost := 0
+		for range 20 { // a minute
+			for _, room = range []bool{false, true} {
+				for _, f := range all {
+					lost += f.write([]byte("x\n"))
+					_ = f.closeDisk()
+				}
+				time.Sleep(1500 * time.Millisecond)
+			}
+		}
+		if err := set.close(); err != nil {
+			t.Error(err)
+		}
+		text, told := log.String(), 0
+		for _, n := range regexp.MustCompile(`lost_lines=(\d+)`).FindAllStringSubmatch(text, -1) {
+			lines, _ := strconv.Atoi(n[1])
+			told += lines
+		}
+		if lost != 20*1000 || told != lost {
+			t.Errorf("%d lines were lost, the log tells of %d", lost, told)
+		}
+		if lines := strings.Count(text, "\n"); lines > 2*8 || strings.Count(text, "files=1000") < 10 {
+			t.Errorf("%d lines: %s", lines, text)
+		}
+	})
+}
+
+// goodDisk takes all.
+type goodDisk struct{ *os.File }
+
+func (goodDisk) Write(b []byte) (int, error) { return len(b), nil }
+func (goodDisk) Close() error                { return nil }
+func (goodDisk) Stat() (os.FileInfo, error)  { return os.Stat("/dev/null") }
 
 // stuckDisk hangs in every write until it is let go.
 type stuckDisk struct {

@@ -22,6 +22,8 @@ type files struct {
 	old    chores
 	losses fileLosses
 
+	fail, again tidings // of files that cannot be written, and can be again
+
 	lost    atomic.Uint64 // lines
 	errors  atomic.Uint64
 	stopped atomic.Bool // lines that come now are lost
@@ -47,6 +49,12 @@ func newFiles(logger *slog.Logger) *files {
 		epoch:  time.Now().Add(-time.Nanosecond),
 	}
 	fs.some = sync.NewCond(&fs.mu)
+	fs.fail.say = func(t tiding, files int) {
+		logger.Warn("log file of crawlers cannot be written, lines are lost", "path", t.path, "error", t.err, "files", files)
+	}
+	fs.again.say = func(t tiding, files int) {
+		logger.Info("log file of crawlers is written again", "path", t.path, "lost_lines", t.lost, "files", files)
+	}
 	return fs
 }
 
@@ -164,6 +172,8 @@ func (fs *files) close() error {
 	fs.mu.Lock()
 	all := slices.Collect(maps.Values(fs.byPath))
 	fs.mu.Unlock()
+	fs.fail.end()
+	fs.again.end()
 	var errs []error
 	for _, f := range all {
 		errs = append(errs, f.closeDisk())

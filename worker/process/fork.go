@@ -147,12 +147,15 @@ func (s *Spawner) inCgroup(ctx context.Context, r *forkRequest) error {
 	}
 	g, err := s.cgroups.make()
 	if err != nil {
-		s.logger.Warn("a cgroup could not be made", "error", err)
+		if !s.toldNoCgroup.Swap(true) {
+			s.noCgroupLines.Do(func() { s.logger.Warn("a cgroup could not be made, which is said once until one can be", "error", err) })
+		}
 		if r.quota.CPU > 0 {
 			return noShare(err)
 		}
 		return s.attempt(ctx, r)
 	}
+	s.toldNoCgroup.Store(false)
 	g.plain = r.quota == Quota{} && len(r.cpus) == 0
 	left, err := s.cgroups.hold(g, r.quota, r.cpus)
 	if err != nil {

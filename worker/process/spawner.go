@@ -10,8 +10,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
+	"golang.org/x/time/rate"
 
 	"crawlkeeper/worker/borrowed"
 	"crawlkeeper/worker/poll"
@@ -65,7 +67,9 @@ type Spawner struct {
 	passes   atomic.Uint64 // looks at the orphans
 	unmarked atomic.Uint64
 
-	toldQuota atomic.Bool // that not all limits are held by cgroups
+	toldQuota     atomic.Bool    // that not all limits are held by cgroups
+	toldNoCgroup  atomic.Bool    // that a cgroup could not be made, since one could
+	noCgroupLines rate.Sometimes // where that comes and goes
 }
 
 // turnSlots is enough to keep the forking thread busy: it forks one after the other. More would be threads that wait for the kernel.
@@ -108,7 +112,7 @@ func New(o Options) (*Spawner, error) {
 		means: means, logger: o.Logger, slot: slot, step: o.Step, lookup: lookups, oom: newOOMWatch(), null: null, keys: o.Keys, ownTable: ownTable,
 		turns: make(chan struct{}, turnSlots), forks: make(chan *forkRequest), sweeps: make(chan *tree), ended: make(chan struct{}),
 		files: newFiling(fileLimit), facts: make(chan struct{}, factSlots), gifts: make(chan struct{}, giftSlots),
-		ends: make(chan struct{}, endSlots),
+		ends: make(chan struct{}, endSlots), noCgroupLines: rate.Sometimes{Interval: time.Minute},
 	}, nil
 }
 

@@ -1,11 +1,15 @@
 package process
 
 import (
+	"bytes"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -192,5 +196,54 @@ func TestACgroupThatIsRefused(t *testing.T) {
 		if s.cgroups.failed.Load() == again || r.tree.cgroup != nil {
 			t.Errorf("used before: %v; given up: %v, the tree's: %v", again, s.cgroups.failed.Load(), r.tree.cgroup)
 		}
+	}
+}
+
+// Where no more cgroups can be made each start would say so: it is said once, and where that comes and goes, once a minute.
+func TestThatNoCgroupCanBeMadeIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	for _, comesAndGoes := range []bool{false, true} {
+		s := keeperOfMany(t).s
+		var log bytes.Buffer
+		s.logger, s.forks, s.ended = slog.New(slog.NewTextHandler(&log, nil)), make(chan *forkRequest), make(chan struct{})
+		s.noCgroupLines.Interval = time.Nanosecond // much time between two starts
+		if comesAndGoes {
+			s.noCgroupLines.Interval = time.Hour
+		}
+		makeDir, full := s.cgroups.makeDir, false
+		s.cgroups.makeDir = func(dir string) error {
+			if full {
+				return syscall.EAGAIN
+			}
+			return makeDir(dir)
+		}
+		go func() { // the forking thread
+			for r := range s.forks {
+				r.pid, r.err = os.Getpid(), nil
+				close(r.done)
+			}
+		}()
+		start := func() {
+			r := &forkRequest{attr: &syscall.ProcAttr{Sys: &syscall.SysProcAttr{}}, tree: &tree{}}
+			ok(t, s.inCgroup(t.Context(), r))
+			unix.Close(r.pidfd)
+		}
+		for n := range 100 {
+			full = !comesAndGoes || n%2 == 0
+			start()
+		}
+		told := func(want int) {
+			t.Helper()
+			if got := strings.Count(log.String(), "a cgroup could not be made"); got != want {
+				t.Errorf("comes and goes: %v; said %d times, want %d", comesAndGoes, got, want)
+			}
+		}
+		told(1)
+		full, s.noCgroupLines.Interval = false, time.Nanosecond // much later
+		start()
+		full = true
+		start()
+		told(2)
+		close(s.forks)
 	}
 }
