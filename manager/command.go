@@ -243,7 +243,15 @@ func (o *order) reload() {
 func (o *order) tidy() {
 	f, c := o.f, o.command
 	f.logger.Info("command", "action", c.Action, "remove", c.Remove, "by", c.By, "id", c.ID)
+	if f.ending {
+		o.refuse(worker.ErrShutdown)
+		return
+	}
 	done := func(found *control.Cleaning) {
+		if found == nil {
+			o.refuse(worker.ErrShutdown)
+			return
+		}
 		f.metrics.Command(c.Action, "ok")
 		o.reply(control.Reply{ID: c.ID, OK: true, Janitor: found})
 	}

@@ -105,7 +105,7 @@ type fleet struct {
 	vanished map[string]time.Time // sources that were seen to be deleted, until the janitor has written that down
 	returned map[string]bool      // sources that are there, likewise
 	workers  sync.WaitGroup
-	tasks    sync.WaitGroup // what waits for the journal beside the loop
+	tasks    *sync.WaitGroup // what is done beside the loop and answers somebody: the end waits for it
 	stopAll  context.CancelFunc
 	workCtx  context.Context //nolint:containedctx // the life of the workers, which begins and ends with Run
 }
@@ -114,6 +114,7 @@ func (f *fleet) init() {
 	f.inbox = newInbox()
 	f.kill = make(chan struct{})
 	f.killAll = sync.OnceFunc(func() { close(f.kill) })
+	f.tasks = &sync.WaitGroup{}
 	f.clock.began = time.Now()
 	if f.clock.skew == nil {
 		f.clock.skew = builtInSkew
@@ -163,7 +164,8 @@ func (f *fleet) Run(ctx context.Context) error {
 	}
 	f.shutDown()
 	f.answerCutOff()
-	f.waitForTasks()
+	for f.waitForTasks(); f.inbox.run(); f.waitForTasks() { // what they found out answers somebody, too
+	}
 	for _, s := range f.sources {
 		s.close()
 	}
@@ -174,8 +176,9 @@ func (f *fleet) Run(ctx context.Context) error {
 const taskLimit = time.Second
 
 func (f *fleet) waitForTasks() {
-	done := make(chan struct{})
-	go func() { f.tasks.Wait(); close(done) }()
+	tasks, done := f.tasks, make(chan struct{})
+	f.tasks = &sync.WaitGroup{} // one that is waited for takes no more
+	go func() { tasks.Wait(); close(done) }()
 	select {
 	case <-done:
 	case <-time.After(taskLimit):
