@@ -85,7 +85,7 @@ type fleet struct {
 	sources  map[string]*source
 	adapters map[string]*configs.Adapter // one of each for all its sources, by its name in the configuration
 	refused  map[string]string           // codes that are not served, and why, as it was logged
-	unknown  *control.FewLines           // about commands for sources that there are not
+	unknown  *control.FewLines           // about commands for sources that there are not, or not yet
 	heap     dueHeap
 	loaded   bool // the sources were read once
 	alerts   *alerts
@@ -96,11 +96,11 @@ type fleet struct {
 	version  int
 	rollouts map[*rollout]struct{}
 	turns    turns
-	hurry    bool     // something is broken: the end stops all at once
-	ending   bool     // nothing is started any more
-	stages   *stages  // in which crawlers are stopped; nil: all at once, or not yet
-	early    []func() // commands that came before the sources were read
-	looking  bool     // runs are being looked at
+	hurry    bool    // something is broken: the end stops all at once
+	ending   bool    // nothing is started any more
+	stages   *stages // in which crawlers are stopped; nil: all at once, or not yet
+	early    []early // the oldest first
+	looking  bool    // runs are being looked at
 	nextLook mono
 	vanished map[string]time.Time // sources that were seen to be deleted, until the janitor has written that down
 	returned map[string]bool      // sources that are there, likewise
@@ -190,6 +190,7 @@ func (f *fleet) runOnce(now moment) time.Duration {
 	f.beat()
 	f.noteStep(now)
 	f.inbox.run()
+	f.refuseEarly(earlyLimit, errTooEarly)
 	f.turn(now)
 	f.look(now)
 	f.alerts.turn(time.Now())
