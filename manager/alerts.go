@@ -18,7 +18,7 @@ import (
 // comes back within the pause is the same to who is told. It belongs to the fleet's goroutine.
 type alerts struct {
 	rules  []configs.Alert
-	tell   func(rule configs.Alert, source string, a hook.Alert)
+	tell   func(rule configs.Alert, source string, a hook.Alert) bool // false: not now; the next turn tries again
 	active map[conditionKey]*condition
 	looked time.Time
 }
@@ -40,7 +40,7 @@ type telling struct {
 	open bool      // that it is over is still to be told
 }
 
-func newAlerts(rules []configs.Alert, tell func(configs.Alert, string, hook.Alert)) *alerts {
+func newAlerts(rules []configs.Alert, tell func(configs.Alert, string, hook.Alert) bool) *alerts {
 	return &alerts{rules: rules, tell: tell, active: map[conditionKey]*condition{}}
 }
 
@@ -82,10 +82,7 @@ func (a *alerts) end(when, source string, now time.Time) {
 	}
 	c.over, c.calm = now, time.Time{}
 	for i := range c.told {
-		if c.told[i].open {
-			c.told[i].open = false
-			a.say(i, key, c, hook.Over)
-		}
+		a.sayOver(i, key, c)
 	}
 }
 
@@ -121,7 +118,10 @@ func (a *alerts) consider(key conditionKey, c *condition, now time.Time) bool {
 		}
 		t := &c.told[i]
 		rested := t.at.IsZero() || now.Sub(t.at) >= r.Pause
-		if !rested {
+		if !c.over.IsZero() {
+			a.sayOver(i, key, c)
+		}
+		if !rested || t.open {
 			forget = false
 		}
 		if !c.over.IsZero() || !rested || now.Sub(c.since) < r.After {
@@ -131,14 +131,23 @@ func (a *alerts) consider(key conditionKey, c *condition, now time.Time) bool {
 		if t.open {
 			state = hook.Lasts
 		}
-		t.at, t.open = now, true
-		a.say(i, key, c, state)
+		if a.say(i, key, c, state) {
+			t.at, t.open = now, true
+		}
 	}
 	return forget
 }
 
-func (a *alerts) say(rule int, key conditionKey, c *condition, state string) {
-	a.tell(a.rules[rule], key.source, hook.Alert{When: key.when, State: state, Since: c.since.UTC(), Count: c.count, Text: c.text})
+// sayOver tells, to whom that is still owed, that a condition is over.
+func (a *alerts) sayOver(rule int, key conditionKey, c *condition) {
+	if t := &c.told[rule]; t.open {
+		t.open = !a.say(rule, key, c, hook.Over)
+	}
+}
+
+// say tells whether it was taken.
+func (a *alerts) say(rule int, key conditionKey, c *condition, state string) bool {
+	return a.tell(a.rules[rule], key.source, hook.Alert{When: key.when, State: state, Since: c.since.UTC(), Count: c.count, Text: c.text})
 }
 
 // alert says that a condition (configs.AlertConditions) began or happened again; source is "" for what belongs to none. It is
@@ -183,7 +192,7 @@ func (a *alerts) follow(others *alerts) {
 	}
 }
 
-func (f *fleet) tellAlert(rule configs.Alert, source string, a hook.Alert) {
+func (f *fleet) tellAlert(rule configs.Alert, source string, a hook.Alert) bool {
 	h := f.hooks
 	e := &hook.Event{
 		Hook: hookAlert, ID: hookAlert + ":" + uuid.NewString(), At: time.Now().UTC(), Source: source,
@@ -195,8 +204,11 @@ func (f *fleet) tellAlert(rule configs.Alert, source string, a hook.Alert) {
 		p = f.planOf(s, list)
 		e.Adapter = p.adapter
 	}
+	if !h.later(p, e) {
+		return false
+	}
 	f.logger.Info("alert", "condition", a.When, "state", a.State, "source", source, "reason", a.Text)
-	h.later(p, e)
+	return true
 }
 
 // alertOn follows a worker's moves for the conditions that are seen by them.

@@ -22,12 +22,16 @@ type teller struct {
 	*alerts
 	now  time.Time
 	told []string
+	full bool // nothing is taken
 }
 
 func newTeller(rules ...configs.Alert) *teller {
 	a := &teller{now: time.Unix(1_800_000_000, 0)}
-	a.alerts = newAlerts(rules, func(r configs.Alert, source string, e hook.Alert) {
-		a.told = append(a.told, fmt.Sprintf("%s %s %d", e.State, source, e.Count))
+	a.alerts = newAlerts(rules, func(r configs.Alert, source string, e hook.Alert) bool {
+		if !a.full {
+			a.told = append(a.told, fmt.Sprintf("%s %s %d", e.State, source, e.Count))
+		}
+		return !a.full
 	})
 	return a
 }
@@ -84,6 +88,28 @@ func TestAnAlertTellsOnce(t *testing.T) {
 		"what lasts":               {after, func(a *teller) { begin(a); a.pass(10 * time.Minute); end(a) }, "begins s 1, over s 1"},
 		"nothing that never began": {rule, end, ""},
 		"nothing else":             {configs.Alert{When: configs.AlertRest, Pause: time.Hour}, begin, ""},
+		"what finds no room is told as soon as there is some": {rule, func(a *teller) {
+			a.full = true
+			begin(a)
+			a.pass(time.Minute)
+			a.full = false
+			a.pass(time.Second)
+			a.full = true
+			end(a)
+			a.pass(2 * time.Hour)
+			a.full = false
+			a.pass(time.Second)
+			if a.pass(time.Second); len(a.active) != 0 {
+				a.told = append(a.told, "it is not forgotten")
+			}
+		}, "begins s 1, over s 1"},
+		"what found no room until it was over is not told": {rule, func(a *teller) {
+			a.full = true
+			begin(a)
+			end(a)
+			a.full = false
+			a.pass(time.Minute)
+		}, ""},
 		"it settles": {rule, func(a *teller) {
 			begin(a)
 			a.settle(configs.AlertCooling, "s", a.now.Add(time.Minute))
@@ -122,21 +148,28 @@ func TestAlertsInAnyOrder(t *testing.T) {
 		}
 		last, open := map[string]time.Time{}, map[string]bool{}
 		a := newTeller(rule)
-		a.tell = func(_ configs.Alert, source string, e hook.Alert) {
+		full := false
+		a.tell = func(_ configs.Alert, source string, e hook.Alert) bool {
+			if full {
+				return false
+			}
 			if (e.State == hook.Begins) == open[source] {
 				t.Fatalf("%s: %s although open is %v", source, e.State, open[source])
 			}
 			if open[source] = e.State != hook.Over; !open[source] {
-				return
+				return true
 			}
 			if at, ok := last[source]; ok && a.now.Sub(at) < rule.Pause {
 				t.Fatalf("%s is told again after %s", source, a.now.Sub(at))
 			}
 			last[source] = a.now
+			return true
 		}
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			source := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "source")
-			switch rapid.SampledFrom([]string{"begin", "end", "settle", "pass"}).Draw(t, "step") {
+			switch rapid.SampledFrom([]string{"begin", "end", "settle", "pass", "full"}).Draw(t, "step") {
+			case "full":
+				full = !full
 			case "begin":
 				a.begin(configs.AlertUnwell, source, "", a.now)
 			case "end":
@@ -147,6 +180,7 @@ func TestAlertsInAnyOrder(t *testing.T) {
 				a.pass(time.Duration(rapid.IntRange(1, 100).Draw(t, "seconds")) * time.Second)
 			}
 		}
+		full = false
 		a.end(configs.AlertUnwell, "a", a.now)
 		a.end(configs.AlertUnwell, "b", a.now)
 		a.pass(2 * time.Minute)
@@ -178,7 +212,10 @@ func TestACrawlerThatIsGivenUpIsToldOf(t *testing.T) {
 func TestAnAlertSaysWhichLimit(t *testing.T) {
 	t.Parallel()
 	var told []string
-	f := &fleet{alerts: newAlerts([]configs.Alert{{When: configs.AlertLimit}}, func(_ configs.Alert, _ string, a hook.Alert) { told = append(told, a.Text) })}
+	f := &fleet{alerts: newAlerts([]configs.Alert{{When: configs.AlertLimit}}, func(_ configs.Alert, _ string, a hook.Alert) bool {
+		told = append(told, a.Text)
+		return true
+	})}
 	f.alertOn(&source{code: "a"}, worker.Move{From: worker.Stopping, To: worker.Backoff, Cause: worker.Limit},
 		&worker.Snapshot{LastExit: &worker.Exit{Cause: worker.Limit, Why: "memory: 88 MiB of 50 MiB"}})
 	if want := []string{"its crawler was ended as it used more than its adapter allows: memory: 88 MiB of 50 MiB"}; !slices.Equal(told, want) {
@@ -298,4 +335,27 @@ func TestAnAlertOfASourceWithoutAdapter(t *testing.T) {
 	if e := d.wait("alert", 2)[1]; e.Alert.State != hook.Over || e.Source != "a" {
 		t.Errorf("%+v", e.Alert)
 	}
+}
+
+// An alert for which the queue has no room is told once there is some, not a pause later.
+func TestAnAlertWaitsForRoom(t *testing.T) {
+	t.Parallel()
+	fleetBubble(t, func(b *bench) {
+		b.poll(row("a", 60))
+		b.run(func() {
+			b.hooks = &hooks{queue: hook.NewQueue(0, 0), metrics: b.metrics, logger: b.logger, complains: map[string]*complaint{}}
+			b.conf.Alerts = []configs.Alert{{When: configs.AlertCooling, Pause: time.Hour, Hooks: []configs.Hook{{Command: []string{"x"}}}}}
+			b.setAlerts()
+			b.alert(configs.AlertCooling, "a", "x")
+		})
+		time.Sleep(time.Minute)
+		b.run(func() { b.hooks.queue = hook.NewQueue(9, 0) })
+		time.Sleep(time.Minute)
+		b.run(func() {
+			if n := b.hooks.queue.Len(); n != 1 {
+				t.Errorf("%d are told", n)
+			}
+			b.alerts = newAlerts(nil, nil)
+		})
+	})
 }

@@ -28,12 +28,11 @@ type order struct {
 // command does what arrived on the channel. reply is called once, when all of it has taken effect.
 func (f *fleet) command(c control.Command, reply func(control.Reply)) {
 	file := c.Action == control.ActionReload && c.Source() == ""
-	if !f.loaded && !file {
-		f.wait(c, reply)
-		return
-	}
 	o := &order{f: f, command: c, reply: reply, results: map[string]control.Result{}}
 	switch {
+	case !f.loaded && !file:
+		f.wait(o)
+		return
 	case file:
 		o.reload()
 		return
@@ -43,10 +42,7 @@ func (f *fleet) command(c control.Command, reply func(control.Reply)) {
 	}
 	sources, err := f.find(c)
 	if err != nil {
-		if unlogged, ok := f.unknown.Pass(); ok {
-			o.logRefusal(err, unlogged)
-		}
-		o.answerRefusal(err)
+		o.refuseOneOfMany(err)
 		return
 	}
 	f.logger.Info("command", "action", c.Action, "source", shorten(c.Source()), "sources", len(sources), "by", c.By, "id", c.ID)
@@ -62,17 +58,6 @@ func (f *fleet) command(c control.Command, reply func(control.Reply)) {
 	for _, s := range sources {
 		o.carryOut(s)
 	}
-}
-
-// maxEarly bounds the commands that wait until the sources were read.
-const maxEarly = 1000
-
-func (f *fleet) wait(c control.Command, reply func(control.Reply)) {
-	if len(f.early) == maxEarly {
-		reply(control.Reply{ID: c.ID, Error: "the sources are not read yet"})
-		return
-	}
-	f.early = append(f.early, func() { f.command(c, reply) })
 }
 
 // find names the sources of a command. One that is unknown refuses it all.
@@ -114,6 +99,14 @@ func shorten(s string) string {
 
 func (o *order) refuse(err error) {
 	o.logRefusal(err, 0)
+	o.answerRefusal(err)
+}
+
+// refuseOneOfMany refuses what may come in a storm: only a few are logged.
+func (o *order) refuseOneOfMany(err error) {
+	if unlogged, ok := o.f.unknown.Pass(); ok {
+		o.logRefusal(err, unlogged)
+	}
 	o.answerRefusal(err)
 }
 
@@ -243,7 +236,15 @@ func (o *order) reload() {
 func (o *order) tidy() {
 	f, c := o.f, o.command
 	f.logger.Info("command", "action", c.Action, "remove", c.Remove, "by", c.By, "id", c.ID)
+	if f.ending {
+		o.refuse(worker.ErrShutdown)
+		return
+	}
 	done := func(found *control.Cleaning) {
+		if found == nil {
+			o.refuse(worker.ErrShutdown)
+			return
+		}
 		f.metrics.Command(c.Action, "ok")
 		o.reply(control.Reply{ID: c.ID, OK: true, Janitor: found})
 	}

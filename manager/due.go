@@ -346,7 +346,10 @@ func (f *fleet) mayTick(s *source) error {
 func (f *fleet) pushManual(s *source, done func(result string, err error)) {
 	now := f.clock.now()
 	p := push{s.code, now.wall, ruleNow, f.tick(s, triggerManual, now.wall).encode(s.adapter.Tick)}
+	tasks := f.tasks
+	tasks.Add(1)
 	f.lists.Push([]push{p}, func(results []pushResult) {
+		defer tasks.Done()
 		f.inbox.put(func() {
 			if results[0].result == pushed {
 				f.tickPushed(s)

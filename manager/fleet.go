@@ -85,7 +85,7 @@ type fleet struct {
 	sources  map[string]*source
 	adapters map[string]*configs.Adapter // one of each for all its sources, by its name in the configuration
 	refused  map[string]string           // codes that are not served, and why, as it was logged
-	unknown  *control.FewLines           // about commands for sources that there are not
+	unknown  *control.FewLines           // about commands for sources that there are not, or not yet
 	heap     dueHeap
 	loaded   bool // the sources were read once
 	alerts   *alerts
@@ -96,16 +96,16 @@ type fleet struct {
 	version  int
 	rollouts map[*rollout]struct{}
 	turns    turns
-	hurry    bool     // something is broken: the end stops all at once
-	ending   bool     // nothing is started any more
-	stages   *stages  // in which crawlers are stopped; nil: all at once, or not yet
-	early    []func() // commands that came before the sources were read
-	looking  bool     // runs are being looked at
+	hurry    bool    // something is broken: the end stops all at once
+	ending   bool    // nothing is started any more
+	stages   *stages // in which crawlers are stopped; nil: all at once, or not yet
+	early    []early // the oldest first
+	looking  bool    // runs are being looked at
 	nextLook mono
 	vanished map[string]time.Time // sources that were seen to be deleted, until the janitor has written that down
 	returned map[string]bool      // sources that are there, likewise
 	workers  sync.WaitGroup
-	tasks    sync.WaitGroup // what waits for the journal beside the loop
+	tasks    *sync.WaitGroup // what is done beside the loop and answers somebody: the end waits for it
 	stopAll  context.CancelFunc
 	workCtx  context.Context //nolint:containedctx // the life of the workers, which begins and ends with Run
 }
@@ -115,6 +115,7 @@ func (f *fleet) init() {
 	f.inbox = newInbox()
 	f.kill = make(chan struct{})
 	f.killAll = sync.OnceFunc(func() { close(f.kill) })
+	f.tasks = &sync.WaitGroup{}
 	f.clock.began = time.Now()
 	if f.clock.skew == nil {
 		f.clock.skew = builtInSkew
@@ -164,7 +165,8 @@ func (f *fleet) Run(ctx context.Context) error {
 	}
 	f.shutDown()
 	f.answerCutOff()
-	f.waitForTasks()
+	for f.waitForTasks(); f.inbox.run(); f.waitForTasks() { // what they found out answers somebody, too
+	}
 	for _, s := range f.sources {
 		s.close()
 	}
@@ -175,8 +177,9 @@ func (f *fleet) Run(ctx context.Context) error {
 const taskLimit = time.Second
 
 func (f *fleet) waitForTasks() {
-	done := make(chan struct{})
-	go func() { f.tasks.Wait(); close(done) }()
+	tasks, done := f.tasks, make(chan struct{})
+	f.tasks = &sync.WaitGroup{} // one that is waited for takes no more
+	go func() { tasks.Wait(); close(done) }()
 	select {
 	case <-done:
 	case <-time.After(taskLimit):
@@ -188,6 +191,7 @@ func (f *fleet) runOnce(now moment) time.Duration {
 	f.beat()
 	f.noteStep(now)
 	f.inbox.run()
+	f.refuseEarly(earlyLimit, errTooEarly)
 	f.turn(now)
 	f.look(now)
 	f.alerts.turn(time.Now())

@@ -133,19 +133,20 @@ func (h *hooks) wait(ctx context.Context, p *plan, e *hook.Event) error {
 	return nil
 }
 
-// later runs the hooks of a point beside everything else, behind what waits for the same source.
-func (h *hooks) later(p *plan, e *hook.Event) {
+// later runs the hooks of a point beside everything else, behind what waits for the same source. False where it found no room.
+func (h *hooks) later(p *plan, e *hook.Event) bool {
 	if !p.has(e.Hook) {
-		return
+		return true
 	}
 	list := p.hooks[e.Hook]
 	if h.queue.Put(e.Source, func(ctx context.Context) { h.all(ctx, p, list, e) }) {
-		return
+		return true
 	}
 	for range list {
 		h.metrics.Hook(e.Hook, hook.Dropped)
 	}
 	h.complain(e.Source, e.Hook, "all", hook.Result{Outcome: hook.Dropped, Reason: fmt.Sprintf("%d wait already", h.queue.Len())})
+	return false
 }
 
 // all runs hooks one after the other, whatever becomes of each, and tells whether none was cut off.

@@ -23,16 +23,17 @@ func (b *inbox) put(f func()) {
 	}
 }
 
-// run calls what waits.
-func (b *inbox) run() {
+// run calls what waits until nothing does, and tells whether there was something.
+func (b *inbox) run() (some bool) {
 	for {
 		b.mu.Lock()
 		items := b.items
 		b.items = nil
 		b.mu.Unlock()
 		if len(items) == 0 {
-			return
+			return some
 		}
+		some = true
 		for _, f := range items {
 			f()
 		}

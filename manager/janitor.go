@@ -53,16 +53,28 @@ type leak struct {
 // tidying is a look that somebody asked for.
 type tidying struct {
 	remove bool
-	done   func(*control.Cleaning)
+	done   func(*control.Cleaning) // nil: the end came before it
 }
 
-// askJanitor asks for a look. False where too many wait. done is called by the janitor.
+// askJanitor asks for a look. False where too many wait. done is called by the janitor, or at the end.
 func (m *Manager) askJanitor(remove bool, done func(*control.Cleaning)) bool {
 	select {
 	case m.tidying <- tidying{remove, done}:
 		return true
 	default:
 		return false
+	}
+}
+
+// refuseLooks answers who waits for a look when no more is made. The fleet has ended: nobody asks any more.
+func (m *Manager) refuseLooks() {
+	for {
+		select {
+		case t := <-m.tidying:
+			t.done(nil)
+		default:
+			return
+		}
 	}
 }
 

@@ -351,7 +351,7 @@ func TestNights(t *testing.T) {
 	l.root = r.spawner.TempRoot()
 	told := make(chan string, 9)
 	r.ask(t.Context(), func() {
-		r.fleet.alerts = newAlerts([]configs.Alert{{When: configs.AlertLeaks, Pause: time.Hour}}, func(_ configs.Alert, _ string, a hook.Alert) { told <- a.State })
+		r.fleet.alerts = newAlerts([]configs.Alert{{When: configs.AlertLeaks, Pause: time.Hour}}, func(_ configs.Alert, _ string, a hook.Alert) bool { told <- a.State; return true })
 	})
 	j := &janitor{m: r.Manager}
 	l.temp("")

@@ -208,6 +208,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	feed.stop()
 	m.spawner.NoSpares()
 	fleet.end()
+	m.refuseLooks()
 	if err == nil {
 		m.finishHooks(began)
 	}

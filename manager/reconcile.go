@@ -45,11 +45,7 @@ func (f *fleet) rows(rows []sql.Source, changed bool, asked time.Time) {
 	if first {
 		f.loaded = true
 		f.logger.Info("sources read", "sources", len(f.sources))
-		early := f.early
-		f.early = nil
-		for _, command := range early {
-			command()
-		}
+		f.carryOutEarly()
 	}
 }
 

@@ -264,7 +264,10 @@ func TestWhatEndsARest(t *testing.T) {
 				var told []string
 				b.run(func() {
 					rules := []configs.Alert{{When: configs.AlertRest, Pause: time.Hour}}
-					b.alerts = newAlerts(rules, func(_ configs.Alert, source string, a hook.Alert) { told = append(told, source+" "+a.State) })
+					b.alerts = newAlerts(rules, func(_ configs.Alert, source string, a hook.Alert) bool {
+						told = append(told, source+" "+a.State)
+						return true
+					})
 				})
 				b.rested()
 				end(b)

@@ -92,6 +92,7 @@ func (f *fleet) answerRest(r *rollout, why string) {
 
 // answerCutOff answers what the end of the manager cut off.
 func (f *fleet) answerCutOff() {
+	f.refuseEarly(0, worker.ErrShutdown)
 	for r := range f.rollouts {
 		f.answerRest(r, worker.ErrShutdown.Error())
 	}
