@@ -165,7 +165,7 @@ func (f *fleet) Run(ctx context.Context) error {
 	}
 	f.shutDown()
 	f.answerCutOff()
-	for f.waitForTasks(); f.inbox.run(); f.waitForTasks() { // what they found out answers somebody, too
+	for f.waitForTasks(); f.inbox.runAll(); f.waitForTasks() { // what they found out answers somebody, too
 	}
 	for _, s := range f.sources {
 		s.close()

@@ -51,7 +51,7 @@ func (f *fleet) shutDown() {
 			kill = nil
 			f.stopAll()
 		case <-done:
-			f.inbox.run() // the last answers
+			f.inbox.runAll() // the last answers
 			return
 		}
 	}
