@@ -39,40 +39,42 @@ func TestProcessesLiveInCgroupsThatAreUsedAgain(t *testing.T) {
 	stop = sync.OnceFunc(stop)
 	t.Cleanup(stop)
 	dir := t.TempDir()
-	var places []string
-	for n := range 4 {
+	n := 0
+	place := func(script string) string { // where a process lived that was asked to end
+		t.Helper()
 		process.Crowd(s)
+		n++
 		ready := filepath.Join(dir, fmt.Sprint(n))
-		spec := process.Spec{Argv: []string{"sh", "-c", `touch "$0"; exec sleep 1000`, ready}}
-		if n == 1 { // leaves something to be killed
-			spec.Argv[2] = `sleep 1000 & touch "$0"; wait`
-		}
-		spec.ID, spec.Env = uniqueID(), os.Environ()
-		p, err := s.Start(t.Context(), spec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := until(ready+" is there", func() bool { _, err := os.Stat(ready); return err == nil }); err != nil {
-			t.Fatal(err)
-		}
-		places = append(places, cgroupOf(t, p.Pid()))
-		if err := p.Terminate(); err != nil {
-			t.Fatal(err)
-		}
+		p, err := s.Start(t.Context(), process.Spec{ID: uniqueID(), Argv: []string{"sh", "-c", script, ready}, Env: os.Environ()})
+		must(t, err)
+		must(t, until(ready+" is there", func() bool { _, err := os.Stat(ready); return err == nil }))
+		place := cgroupOf(t, p.Pid())
+		must(t, p.Terminate())
 		<-p.Exited()
 		if exit := p.Exit(); exit.Signal.String() != "terminated" {
-			t.Errorf("process %d, in %s, ended by %v", n, places[n], exit)
+			t.Errorf("process %d, in %s, ended by %v", n, place, exit)
 		}
-		if err := sweep(p); err != nil {
-			t.Fatal(err)
-		}
+		must(t, sweep(p))
+		return place
 	}
+	const plain, leaves = `touch "$0"; exec sleep 1000`, `sleep 1000 & touch "$0"; wait`
 	if !slices.Contains(s.Ways().Use, process.ByCgroup) {
 		t.Log("no cgroups can be made here")
+		place(plain)
 		return
 	}
-	if places[0] != places[1] || places[1] == places[2] || places[2] != places[3] {
-		t.Errorf("lived in %v", places)
+	// On a busy machine the kernel says a moment too late that nothing lives in one, and it is removed instead.
+	again, last := false, place(plain)
+	for n < 50 && !again {
+		next := place(plain)
+		again, last = next == last, next
+	}
+	if !again {
+		t.Errorf("none of %d was used again", n)
+	}
+	killed := place(leaves)
+	if next := place(plain); next == killed {
+		t.Errorf("something was killed in %s, which is used again", killed)
 	}
 	stop()
 	if left := process.OwnCgroups(s); len(left) > 0 {

@@ -75,6 +75,11 @@ func misdeed(s *process.Spawner, program, dir string, i int) error {
 			return err
 		}
 	}
+	if m.name == "stops itself" { // else it does so behind the SIGCONT that follows the SIGTERM
+		if err := until("its stop", func() bool { tree := process.Tree(p.Pid()); return len(tree) > 0 && tree[0].State == "T" }); err != nil {
+			return err
+		}
+	}
 	if m.term {
 		err = p.Terminate() // it has children, and so catches signals by now
 	} else {
