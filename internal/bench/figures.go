@@ -95,8 +95,11 @@ func (f *figures) table(out io.Writer) error {
 	start, stop, one := mean(f.Floor.Start), mean(f.Floor.Stop), mean(f.Floor.One)
 	begin, end := mean(f.Laden.Start), mean(f.Laden.Stop)
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	row := func(name string, cells ...string) {
-		fmt.Fprintln(t, strings.Join(append([]string{name}, cells...), "\t"))
+	row := func(cells ...string) {
+		for len(cells) < 6 { // a column ends where a row has no such cell
+			cells = append(cells, "")
+		}
+		fmt.Fprintln(t, strings.Join(cells, "\t"))
 	}
 	beside := func(name string, x, floor, laden float64) {
 		row(name, inSeconds(x), inSeconds(floor), ratio(x, floor), inSeconds(laden), ratio(x, laden))
