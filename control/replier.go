@@ -36,7 +36,7 @@ type Replier struct {
 	opts ReplierOptions
 	wake chan struct{} // capacity 1: something is in the queue
 
-	mu      sync.Mutex // guards all below
+	mu      sync.Mutex // guards what follows, up to ended
 	queue   []queuedReply
 	answers int // in the queue
 	dropped int // as the queue was full; Run does not know yet

@@ -195,6 +195,11 @@ func TestJanitor(t *testing.T) {
 			t.Errorf("what Redis has of %s is gone", code)
 		}
 	}
+	r.ask(t.Context(), func() {
+		if last, kept := r.fleet.lost["gone"]; kept {
+			t.Errorf("what is forgotten in Redis is known here: the last due time %v", last)
+		}
+	})
 	if n := testenv.Value[int](t, l.pg, "select count(*) from crawl_runs where status = 'running'"); n != 2 {
 		t.Errorf("%d runs are running, want the backfill and the young one", n)
 	}

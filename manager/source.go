@@ -56,9 +56,9 @@ type source struct {
 
 	// When the next tick goes out.
 	plan        schedule.Plan
-	planKey     string // what due times follow from
-	jitter      time.Duration
-	anchor      moment // an interval counts from here; zero before the first start
+	planKey     string        // what due times follow from
+	jitter      time.Duration // of the plan
+	anchor      moment        // an interval counts from here; zero before the first start
 	due         dueTime
 	trigger     string   // of the next tick
 	sentTrigger string   // of the last tick

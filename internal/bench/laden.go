@@ -74,12 +74,17 @@ func groupsFor(name string) string {
 	return dir
 }
 
-// load starts a crawler. After an error it may leave something behind, below the directories that it was given.
-func (w *world) load(i int, dirs, groups string) (*laden, error) {
+// load starts a crawler.
+func (w *world) load(i int, dirs, groups string) (_ *laden, err error) {
 	one := &laden{dir: filepath.Join(dirs, strconv.Itoa(i))}
 	if err := os.Mkdir(one.dir, 0o700); err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			_ = one.takeBack()
+		}
+	}()
 	sys := &syscall.SysProcAttr{PidFD: &one.pidfd}
 	if groups != "" {
 		one.group = filepath.Join(groups, strconv.Itoa(i))
@@ -102,7 +107,6 @@ func (w *world) load(i int, dirs, groups string) (*laden, error) {
 		defer unix.Close(ends[1])
 		one.out[k], attr.Files[1+k] = os.NewFile(uintptr(ends[0]), "pipe"), uintptr(ends[1])
 	}
-	var err error
 	one.pid, err = syscall.ForkExec(servers.LookPath("sh"), []string{"sh", "-c", script, code(i)}, attr)
 	return one, err
 }
@@ -122,14 +126,22 @@ func unload(all []*laden) error {
 		for unix.Waitid(unix.P_PIDFD, one.pidfd, nil, unix.WEXITED, nil) == unix.EINTR {
 		}
 		unix.Close(one.pidfd)
-		for _, out := range one.out {
+		errs = append(errs, one.takeBack())
+	}
+	return errors.Join(errs...)
+}
+
+// takeBack is called when nothing lives of it any more.
+func (l *laden) takeBack() error {
+	for _, out := range l.out {
+		if out != nil {
 			_, _ = io.Copy(io.Discard, out)
 			out.Close()
 		}
-		errs = append(errs, os.Remove(one.dir))
-		if one.group != "" {
-			errs = append(errs, os.Remove(one.group))
-		}
 	}
-	return errors.Join(errs...)
+	err := os.Remove(l.dir)
+	if l.group != "" {
+		err = errors.Join(err, os.Remove(l.group))
+	}
+	return err
 }

@@ -21,5 +21,5 @@
 //   - A line is bytes. It is never torn in a log file or on standard error, except where it is longer than MaxLine: then it is cut, bears
 //     CutMark, and the rest of it is read and dropped.
 //   - What is dropped is counted: Stats of an Output, of a Forwarder and of the Sinks.
-//   - No lock is held over a system call that can block. Locks are taken in the order Output, then Forwarder or log file, then the set of log files or its losses.
+//   - No lock is held over a system call that can block. Locks are taken in the order Output, then Forwarder or log file, then the set of log files or its tidings.
 package output

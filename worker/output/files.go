@@ -20,9 +20,9 @@ type files struct {
 	open   openFunc
 	memory budget
 	old    chores
-	losses fileLosses
 
 	fail, again tidings // of files that cannot be written, and can be again
+	slow        tidings // of those for which lines found no room; a disk that says why is told of by fail
 
 	lost    atomic.Uint64 // lines
 	errors  atomic.Uint64
@@ -45,12 +45,15 @@ func newFiles(logger *slog.Logger) *files {
 		memory: budget{limit: fileBytes},
 		byPath: make(map[string]*logFile),
 		old:    newChores(),
-		losses: fileLosses{logger: logger},
 		epoch:  time.Now().Add(-time.Nanosecond),
 	}
 	fs.some = sync.NewCond(&fs.mu)
 	fs.fail.say = func(t tiding, files int) {
 		logger.Warn("log file of crawlers cannot be written, lines are lost", "path", t.path, "error", t.err, "files", files)
+	}
+	fs.slow.patient = true
+	fs.slow.say = func(t tiding, files int) {
+		logger.Warn("lines of crawlers were lost: log files are written too slowly", "lines", t.lost, "path", t.path, "files", files)
 	}
 	fs.again.say = func(t tiding, files int) {
 		logger.Info("log file of crawlers is written again", "path", t.path, "lost_lines", t.lost, "files", files)

@@ -67,7 +67,7 @@ func (f *logFile) push(o *Output, b batch) {
 		f.set.lost.Add(uint64(b.lines))
 		o.lostFile.Add(uint64(b.lines))
 		if !stopped {
-			f.set.losses.add(f.path, b.lines)
+			f.set.slow.add(tiding{path: f.path, lost: b.lines})
 		}
 		return
 	}

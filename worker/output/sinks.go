@@ -82,7 +82,7 @@ func (s *Sinks) Run(ctx context.Context) error {
 		running.Go(func() { s.files.serve(writer) })
 	}
 	<-ctx.Done()
-	defer s.files.losses.end()
+	defer s.files.slow.end()
 	s.files.stop()
 	done := make(chan struct{})
 	go func() {

@@ -10,9 +10,10 @@ const tellEvery = 10 * time.Second
 
 // tidings makes few lines of what happens to many log files: the first has its line at once, those of the next 10 s have one together.
 type tidings struct {
-	say func(t tiding, files int)
+	say     func(t tiding, files int)
+	patient bool // nothing is said at once: who brings news holds locks
 
-	mu    sync.Mutex
+	mu    sync.Mutex      // guards what follows; nothing is said, and no other lock taken, under it
 	next  *time.Timer     // nil: nothing was said for a while
 	files map[string]bool // of which is to be told: their paths
 	sum   tiding
@@ -26,6 +27,13 @@ type tiding struct {
 }
 
 func (t *tidings) add(news tiding) {
+	if t.gather(news) {
+		t.tell()
+	}
+}
+
+// gather tells whether it is to be said at once.
+func (t *tidings) gather(news tiding) (now bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.files == nil {
@@ -34,43 +42,47 @@ func (t *tidings) add(news tiding) {
 	t.files[news.path] = true
 	news.lost += t.sum.lost
 	t.sum = news
-	if t.next == nil {
-		t.tell()
-		t.next = time.AfterFunc(tellEvery, t.later)
+	if t.next != nil {
+		return false
 	}
+	t.next = time.AfterFunc(tellEvery, t.later)
+	return !t.patient
 }
 
 // later tells of what came meanwhile, and gathers on where there was something.
 func (t *tidings) later() {
+	said := t.tell()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.next == nil {
-		return // the end came first
-	}
-	if len(t.files) == 0 {
+	switch {
+	case t.next == nil: // the end came first
+	case said || len(t.files) > 0:
+		t.next.Reset(tellEvery)
+	default:
 		t.next = nil
-		return
 	}
-	t.tell()
-	t.next.Reset(tellEvery)
 }
 
 // end tells of what there is still to say.
 func (t *tidings) end() {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	if t.next != nil {
 		t.next.Stop()
 		t.next = nil
 	}
+	t.mu.Unlock()
 	t.tell()
 }
 
-// tell is called with mu held.
-func (t *tidings) tell() {
-	if len(t.files) > 0 {
-		t.say(t.sum, len(t.files))
-	}
+// tell says what was gathered, if anything was.
+func (t *tidings) tell() (said bool) {
+	t.mu.Lock()
+	sum, files := t.sum, len(t.files)
 	clear(t.files)
 	t.sum = tiding{}
+	t.mu.Unlock()
+	if files > 0 {
+		t.say(sum, files)
+	}
+	return files > 0
 }

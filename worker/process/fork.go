@@ -147,15 +147,12 @@ func (s *Spawner) inCgroup(ctx context.Context, r *forkRequest) error {
 	}
 	g, err := s.cgroups.make()
 	if err != nil {
-		if !s.toldNoCgroup.Swap(true) {
-			s.noCgroupLines.Do(func() { s.logger.Warn("a cgroup could not be made, which is said once until one can be", "error", err) })
-		}
+		s.noCgroupLines.Do(func() { s.logger.Warn("a cgroup could not be made, which is said once a minute", "error", err) })
 		if r.quota.CPU > 0 {
 			return noShare(err)
 		}
 		return s.attempt(ctx, r)
 	}
-	s.toldNoCgroup.Store(false)
 	g.plain = r.quota == Quota{} && len(r.cpus) == 0
 	left, err := s.cgroups.hold(g, r.quota, r.cpus)
 	if err != nil {

@@ -68,8 +68,7 @@ type Spawner struct {
 	unmarked atomic.Uint64
 
 	toldQuota     atomic.Bool    // that not all limits are held by cgroups
-	toldNoCgroup  atomic.Bool    // that a cgroup could not be made, since one could
-	noCgroupLines rate.Sometimes // where that comes and goes
+	noCgroupLines rate.Sometimes // that a cgroup could not be made
 }
 
 // turnSlots is enough to keep the forking thread busy: it forks one after the other. More would be threads that wait for the kernel.

@@ -199,51 +199,33 @@ func TestACgroupThatIsRefused(t *testing.T) {
 	}
 }
 
-// Where no more cgroups can be made each start would say so: it is said once, and where that comes and goes, once a minute.
+// Where no more cgroups can be made each start would say so: it is said once a minute.
 func TestThatNoCgroupCanBeMadeIsSaidOnce(t *testing.T) {
 	t.Parallel()
-	for _, comesAndGoes := range []bool{false, true} {
-		s := keeperOfMany(t).s
-		var log bytes.Buffer
-		s.logger, s.forks, s.ended = slog.New(slog.NewTextHandler(&log, nil)), make(chan *forkRequest), make(chan struct{})
-		s.noCgroupLines.Interval = time.Nanosecond // much time between two starts
-		if comesAndGoes {
-			s.noCgroupLines.Interval = time.Hour
+	s := keeperOfMany(t).s
+	var log bytes.Buffer
+	s.logger, s.forks, s.ended = slog.New(slog.NewTextHandler(&log, nil)), make(chan *forkRequest), make(chan struct{})
+	s.noCgroupLines.Interval = time.Hour // no time between two starts
+	s.cgroups.makeDir = func(string) error { return syscall.EAGAIN }
+	go func() { // the forking thread
+		for r := range s.forks {
+			r.pid, r.err = os.Getpid(), nil
+			close(r.done)
 		}
-		makeDir, full := s.cgroups.makeDir, false
-		s.cgroups.makeDir = func(dir string) error {
-			if full {
-				return syscall.EAGAIN
-			}
-			return makeDir(dir)
+	}()
+	defer close(s.forks)
+	start := func(want int) {
+		t.Helper()
+		r := &forkRequest{attr: &syscall.ProcAttr{Sys: &syscall.SysProcAttr{}}, tree: &tree{}}
+		ok(t, s.inCgroup(t.Context(), r))
+		unix.Close(r.pidfd)
+		if got := strings.Count(log.String(), "a cgroup could not be made"); got != want {
+			t.Errorf("said %d times, want %d", got, want)
 		}
-		go func() { // the forking thread
-			for r := range s.forks {
-				r.pid, r.err = os.Getpid(), nil
-				close(r.done)
-			}
-		}()
-		start := func() {
-			r := &forkRequest{attr: &syscall.ProcAttr{Sys: &syscall.SysProcAttr{}}, tree: &tree{}}
-			ok(t, s.inCgroup(t.Context(), r))
-			unix.Close(r.pidfd)
-		}
-		for n := range 100 {
-			full = !comesAndGoes || n%2 == 0
-			start()
-		}
-		told := func(want int) {
-			t.Helper()
-			if got := strings.Count(log.String(), "a cgroup could not be made"); got != want {
-				t.Errorf("comes and goes: %v; said %d times, want %d", comesAndGoes, got, want)
-			}
-		}
-		told(1)
-		full, s.noCgroupLines.Interval = false, time.Nanosecond // much later
-		start()
-		full = true
-		start()
-		told(2)
-		close(s.forks)
 	}
+	for range 100 {
+		start(1)
+	}
+	s.noCgroupLines.Interval = time.Nanosecond // much later
+	start(2)
 }
